@@ -1,0 +1,51 @@
+// A subscription: one tenant's wish, which events go to which destination, and how.
+
+export type VerificationState = 'pending' | 'active' | 'failed'
+export type ContentMode = 'binary' | 'structured'
+
+/**
+ * What a failed delivery does to those behind it: `fifo`: it steps aside onto its retry schedule; `strict`: it blocks the
+ * line; `parallel`: there is no order, many are in the air.
+ */
+export type Ordering = 'fifo' | 'strict' | 'parallel'
+
+/** Which events: exact keys, `<resource>.*` and `*`; null means any. */
+export interface EventFilter {
+  origin: string | null
+  eventTypes: readonly string[]
+  schemaMajor: number | null
+}
+
+/** Where to, without any secret: what the API gives back and the database stores in the clear. */
+export interface WebhookSinkSettings {
+  kind: 'webhook'
+  url: string
+  /** Added to every request. */
+  headers: Record<string, string>
+}
+
+export type SinkSettings = WebhookSinkSettings
+
+export interface Subscription extends EventFilter {
+  id: string
+  tenantId: string
+  name: string
+  enabled: boolean
+  verificationState: VerificationState
+  sink: SinkSettings
+  /** Derived from the sink's kind and its canonical address; shared by a tenant's subscriptions to one address. */
+  destinationKey: string
+  contentMode: ContentMode
+  ordering: Ordering
+  /** Delays in ms before attempt 1, 2, …; null: the default curve. `unknown` because a stored one may be malformed. */
+  retrySchedule: unknown
+  /** How long one attempt may take, 1000–60000 ms. */
+  timeoutMs: number
+  disabledReason: string | null
+  disabledAt: Date | null
+  metadata: Record<string, unknown>
+  /** Rises with every change; what is queued is delivered by the newest one. */
+  version: number
+  createdAt: Date
+  updatedAt: Date
+}
