@@ -1,0 +1,48 @@
+// The connection pool, and how PostgreSQL values become ours: bigint is a number (sequences here stay far below 2⁵³),
+// timestamptz a Date, json parsed, bytea a Buffer.
+import pg from 'pg'
+
+export type Pool = pg.Pool
+/** What a statement runs on: the pool for a statement of its own, a client inside `transaction`. */
+export type Database = Pick<pg.Pool, 'query'>
+
+export interface PoolOptions {
+  dsn: string
+  maxConnections: number
+  /** Shown in pg_stat_activity. */
+  applicationName: string
+  /** Told of errors on idle connections; the pool replaces them by itself. */
+  onError(error: Error): void
+}
+
+// Plans: no sequential scan and no JIT, because statements prepared on tables that are still empty would otherwise keep a plan
+// that reads all of a table that has grown since. Time-outs: no statement of the hub is that long; a transaction left open
+// anywhere holds back the pull cursor and vacuum, so an idle one is ended.
+const SESSION = [
+  'jit=off',
+  'enable_seqscan=off',
+  'statement_timeout=30000',
+  'idle_in_transaction_session_timeout=15000',
+  'timezone=UTC',
+]
+
+/** A pool that has opened no connection yet. */
+export function createPool({ dsn, maxConnections, applicationName, onError }: PoolOptions): Pool {
+  const pool = new pg.Pool({
+    connectionString: dsn,
+    max: maxConnections,
+    application_name: applicationName,
+    options: SESSION.map((setting) => `-c ${setting}`).join(' '),
+    connectionTimeoutMillis: 5_000,
+    keepAlive: true,
+    types: { getTypeParser },
+  })
+  pool.on('error', onError)
+  return pool
+}
+
+const INT8 = 20
+
+function getTypeParser(oid: number, format?: 'text' | 'binary'): (value: string) => unknown {
+  return oid === INT8 ? Number : pg.types.getTypeParser(oid, format ?? 'text')
+}
