@@ -52,8 +52,8 @@ export function afterOutcome(
   if (outcome.delivered) return CLOSED
   if (breaker.state === 'open') return breaker
   const failed = { ...breaker, failures: breaker.failures + 1 }
-  const opens = breaker.state === 'half_open' || failed.failures >= OPENS_AFTER_FAILURES
-  return opens ? open(failed, outcome) : failed
+  // A half-open one has had its five failures already: the probe's alone opens it again.
+  return failed.failures < OPENS_AFTER_FAILURES ? failed : open(failed, outcome)
 }
 
 function open(breaker: BreakerState, at: { now: number; random: () => number }): BreakerState {
