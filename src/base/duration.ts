@@ -1,6 +1,11 @@
 // Durations as people write them in the configuration and in the API: `250ms`, `30s`, `5m`, `12h`, `7d`, also joined: `1h30m`.
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+const LARGEST_FIRST = [
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1000],
+] as const
 const DURATION = /^(?:\d{1,12}(?:\.\d{1,6})?(?:ms|s|m|h|d))+$/
 const PART = /([\d.]+)(ms|s|m|h|d)/g
 
@@ -16,6 +21,6 @@ export function parseDuration(text: string): number | null {
 /** The shortest text in one unit that `parseDuration` reads back as the same number; `ms` is a whole number, not negative. */
 export function formatDuration(ms: number): string {
   if (ms === 0) return '0s'
-  for (const unit of ['h', 'm', 's']) if (ms % UNIT_MS[unit]! === 0) return `${ms / UNIT_MS[unit]!}${unit}`
-  return `${ms}ms`
+  const [unit, size] = LARGEST_FIRST.find(([, unitMs]) => ms % unitMs === 0) ?? ['ms', 1]
+  return `${ms / size}${unit}`
 }
