@@ -1,0 +1,28 @@
+// The W3C trace context that a record may carry beside its attributes. What does not follow the grammar is left out: a broken
+// trace is never a reason to refuse an event.
+
+// A future version may have more behind the flags; what cannot be read whole is not continued.
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+const TRACESTATE_KEY = '(?:[a-z0-9][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})'
+const TRACESTATE_VALUE = '[ -+\\--<>-~]{0,255}[!-+\\--<>-~]'
+const TRACESTATE_MEMBER = new RegExp(`^${TRACESTATE_KEY}=${TRACESTATE_VALUE}$`)
+
+/** What everybody has to pass on; longer ones may be dropped. */
+export const MAX_TRACESTATE_LENGTH = 512
+const MAX_TRACESTATE_MEMBERS = 32
+
+/** Whether `text` is a `traceparent` of exactly the four fields, with ids that are not all zeros. */
+export function isTraceparent(text: string): boolean {
+  return TRACEPARENT.test(text)
+}
+
+/** Whether `text` is a `tracestate`: 1–32 `key=value` members (empty ones are allowed beside them), at most 512 characters. */
+export function isTracestate(text: string): boolean {
+  if (text.length > MAX_TRACESTATE_LENGTH) return false
+  const members = text
+    .split(',')
+    .map((member) => member.replace(/^[ \t]+|[ \t]+$/g, ''))
+    .filter((member) => member !== '')
+  if (members.length === 0 || members.length > MAX_TRACESTATE_MEMBERS) return false
+  return members.every((member) => TRACESTATE_MEMBER.test(member))
+}
