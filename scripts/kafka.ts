@@ -1,6 +1,6 @@
 // `npm run kafka`: a real one-node Apache Kafka on loopback, for as long as this command runs. With KAFKA_BROKERS set there is a
 // broker already, and nothing is started.
-import { startKafka } from '../dev/kafka/server.ts'
+import { startKafka } from '../dev/kafka.ts'
 
 const given = process.env['KAFKA_BROKERS'] ?? process.env['STREAMING_HUB_KAFKA_BROKERS']
 if (given) {

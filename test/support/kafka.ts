@@ -1,7 +1,7 @@
 // The real broker that tests run against. `test/run.ts` starts one for the whole run and names it in TEST_KAFKA_BROKERS; where
 // none can be had, tests that need it are skipped and say so.
 import type { TestContext } from 'node:test'
-import { startKafka as startOwnKafka, type KafkaOptions, type RunningKafka } from '../../dev/kafka/server.ts'
+import { startKafka as startOwnKafka, type KafkaOptions, type RunningKafka } from '../../dev/kafka.ts'
 
 /** The broker that KAFKA_BROKERS names (which is then left alone), else a new one. Rejects with one sentence when it cannot be had. */
 export async function startKafka(options: KafkaOptions = {}): Promise<RunningKafka> {
@@ -18,8 +18,9 @@ export function realKafka(t: TestContext): string[] | null {
 }
 
 function foreignKafka(brokers: string[]): RunningKafka {
-  const notOurs = async (): Promise<never> => {
-    throw new Error('This Kafka was not started by the tests, so they may not stop it.')
-  }
   return { brokers, kill: notOurs, resume: notOurs, stop: async () => undefined }
+}
+
+async function notOurs(): Promise<never> {
+  throw new Error('This Kafka was not started by the tests, so they may not stop it.')
 }

@@ -10,8 +10,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { Admin } from '@platformatic/kafka'
-import { installKafka, type KafkaInstallation } from './install.ts'
-import { loggingConfiguration, serverProperties } from './settings.ts'
+import { installKafka, type KafkaInstallation } from './kafka/install.ts'
+import { loggingConfiguration, serverProperties } from './kafka/settings.ts'
 
 const run = promisify(execFile)
 
