@@ -1,0 +1,427 @@
+// The configuration: the only reader of the environment. `loadConfig` turns it into one frozen record, whole and checked, or
+// throws one error that lists every fault. Each variable stands in one table with its grammar, its default and its meaning;
+// `docs/config.md` holds the same table (a test keeps the two equal). A Config holds secrets: it is never logged as a whole.
+import { resolve } from 'node:path'
+import type { LogLevel } from './base/log.ts'
+import { messageOf } from './base/errors.ts'
+import { address, duration, flag, integer, list, matching, oneOf, seconds, text, url } from './base/parser.ts'
+import type { Address, Parser } from './base/parser.ts'
+import { parseKeyRing, type KekSource } from './secrets/keyring.ts'
+
+export type Role = 'all' | 'ingest' | 'delivery'
+
+export interface Config {
+  env: 'local' | 'staging' | 'production'
+  role: Role
+  http: { host: string; port: number; docsEnabled: boolean }
+  /** Absolute. */
+  dataDir: string
+  logLevel: LogLevel
+  metricsEnabled: boolean
+  /** `dsn` null: the embedded PostgreSQL, in local only. */
+  postgres: { dsn: string | null; maxConnections: number }
+  kafka: {
+    /** Null: the development broker in local; elsewhere only a role that needs none. Each is `host:port`. */
+    brokers: readonly string[] | null
+    devBrokerPort: number
+    group: string
+    dlqGroup: string
+    tlsEnabled: boolean
+    /** PEM text, or the path of a PEM file. */
+    caCert: string | null
+    sasl: { mechanism: SaslMechanism; username: string; password: string } | null
+  }
+  /** The tenant of callers who carry none, in a single-tenant installation. */
+  tenantId: string
+  dispatch: { workers: number; claimBatch: number; idleIntervalMs: number; poisonThreshold: number }
+  autodisable: { enabled: boolean; failureWindowMs: number; failureSpreadMs: number }
+  pull: { perSecond: number; burst: number }
+  healthWindowMs: number
+  reconciler: { enabled: boolean; intervalMs: number }
+  manifestRefreshIntervalMs: number
+  partitions: { intervalMs: number; futureWeeks: number; retentionEnabled: boolean; retentionHorizonMs: number }
+  deadLetters: { retentionMs: number; pruneIntervalMs: number }
+  idempotency: { ttlMs: number; reapIntervalMs: number }
+  /** `generated`, in local only: a random key that is kept in the data directory. */
+  kek: KekSource | { kind: 'generated' }
+  allowPrivateSinks: boolean
+  shutdown: { timeoutMs: number; preStopDrainMs: number }
+  redisAddress: string | null
+  auth: {
+    plugin: { address: string } | null
+    jwt: { jwksUrl: string; issuer: string; audience: string; tenantClaim: string } | null
+  }
+  otlpEndpoint: string | null
+}
+
+export interface ConfigFault {
+  /** The variable's whole name. */
+  variable: string
+  /** What was found and what was expected; holds no secret. */
+  message: string
+}
+
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly faults: readonly ConfigFault[]
+
+  constructor(faults: readonly ConfigFault[]) {
+    const lines = faults.map(({ variable, message }) => `\n  ${variable} ${message}`)
+    super(`The configuration has ${faults.length === 1 ? 'a fault' : `${faults.length} faults`}:${lines.join('')}`)
+    this.faults = faults
+  }
+}
+
+/** Throws `ConfigError`. An empty variable counts as one that is not set. */
+export function loadConfig(env: Readonly<Record<string, string | undefined>>): Config {
+  const { values, faults } = readAll(env)
+  const named = new Set(faults.map(({ variable }) => variable))
+  const all = [
+    ...faults,
+    ...unknownVariables(env),
+    ...conflicts(values, env).filter(({ variable }) => !named.has(variable)),
+  ]
+  if (all.length > 0) throw new ConfigError(all)
+  return deepFreeze(assemble(values, env))
+}
+
+// --- the variables --------------------------------------------------------------------------------------------------------
+
+type SaslMechanism = 'SCRAM-SHA-256' | 'SCRAM-SHA-512' | 'PLAIN'
+
+interface Variable<T, D extends string | null> {
+  parser: Parser<T>
+  /** As it would be written in the environment; null: none. */
+  default: D
+  /** One line for the reference; what it does, not how it is written. */
+  about: string
+  secret?: true
+}
+
+const to = <T>(parser: Parser<T>, fallback: string, about: string): Variable<T, string> => ({
+  parser,
+  default: fallback,
+  about,
+})
+const optional = <T>(parser: Parser<T>, about: string): Variable<T, null> => ({ parser, default: null, about })
+const secret = <T>(parser: Parser<T>, about: string): Variable<T, null> => ({
+  parser,
+  default: null,
+  about,
+  secret: true,
+})
+
+const groupName = matching(/^[A-Za-z0-9._-]{1,200}$/, 'letters, digits, dots, hyphens and underscores, at most 200')
+
+/** By name, without the prefix `STREAMING_HUB_`. */
+export const variables = {
+  ENV: to(oneOf('local', 'staging', 'production'), 'local', 'Where it runs: the last two refuse insecure options'),
+  ROLE: to(
+    oneOf('all', 'ingest', 'delivery'),
+    'all',
+    'Which part of the work this replica takes; each serves the whole API',
+  ),
+  HTTP_LISTEN_ADDR: optional(address({ anyHost: true }), '`:8080`; in local `127.0.0.1:8080`'),
+  DATA_DIR: to(text('a path'), '.data', 'Local only: the embedded PostgreSQL and the generated key'),
+  LOG_LEVEL: to(oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'), 'info', 'What is logged'),
+  METRICS_ENABLED: to(flag, 'true', 'Serves `/metrics`'),
+  SWAGGER_ENABLED: optional(flag, '`false`; in local `true`: serves `/docs`'),
+
+  POSTGRES_DSN: secret(url('postgres', 'postgresql'), 'PostgreSQL 15 or later; without it, in local, an embedded one'),
+  POSTGRES_MAX_OPEN_CONNS: optional(
+    integer(2, 1000),
+    '25; in role ingest 8, in role delivery 16: connections of one replica',
+  ),
+  ALLOW_INSECURE_DB_TLS: to(flag, 'false', 'Staging may then reach PostgreSQL without TLS'),
+
+  KAFKA_BROKERS: optional(
+    list(address({ anyHost: false })),
+    'Without it, in local, the development broker (in memory)',
+  ),
+  DEV_BROKER_PORT: to(
+    integer(0, 65_535),
+    '19092',
+    'Where the development broker listens; if that is taken, on a free port',
+  ),
+  KAFKA_GROUP: to(groupName, 'streaming-hub', 'The consumer group of the facts'),
+  DLQ_GROUP: to(groupName, 'streaming-hub-dlq', "The consumer group of the producers' dead letters"),
+  KAFKA_TLS_ENABLED: to(flag, 'false', 'TLS to the brokers'),
+  KAFKA_CA_CERT: optional(text('PEM text or the path of a PEM file', 100_000), 'Trusted beside the public authorities'),
+  KAFKA_SCRAM_MECHANISM: optional(oneOf('SCRAM-SHA-256', 'SCRAM-SHA-512', 'PLAIN'), 'How to log in to the brokers'),
+  KAFKA_SCRAM_USERNAME: optional(text('a user name'), 'For the mechanism'),
+  KAFKA_SCRAM_PASSWORD: secret(text('a password'), 'For the mechanism'),
+  ALLOW_INSECURE_KAFKA: to(flag, 'false', 'Staging may then reach Kafka without TLS'),
+
+  TENANT_ID: to(
+    text('a tenant id of at most 256 characters', 256),
+    'default',
+    'The tenant of API callers who carry none',
+  ),
+  DISPATCH_WORKERS: to(integer(1, 256), '8', 'Attempts of one replica that are in the air at one time, at least'),
+  DISPATCH_CLAIM_BATCH: to(integer(1, 1000), '16', 'How much work is claimed in one go'),
+  DISPATCH_IDLE_INTERVAL_MS: to(integer(1, 60_000), '250', 'Milliseconds until an idle dispatcher looks again'),
+  POISON_THRESHOLD: to(
+    integer(1, 100),
+    '5',
+    'Crashes in mid-attempt after which a delivery is dead-lettered as poisoned',
+  ),
+  AUTODISABLE_ENABLED: to(flag, 'true', 'Whether a destination that stays broken is switched off'),
+  AUTODISABLE_FAILURE_WINDOW: to(duration('1m', '8760h'), '120h', 'For how long it must have been failing'),
+  AUTODISABLE_FAILURE_SPREAD: to(duration('0s', '8760h'), '12h', 'How far its first and last failure must lie apart'),
+
+  PULL_RATE: to(integer(1, 100_000), '100', 'Pull requests a second, for each tenant'),
+  PULL_BURST: to(integer(1, 1_000_000), '200', 'Pull requests at once, for each tenant'),
+  HEALTH_WINDOW: to(duration('1h', '8760h'), '720h', "What a subscription's health looks back on"),
+  RECONCILER_ENABLED: to(flag, 'true', "Whether each topic's standing is watched"),
+  RECONCILER_INTERVAL: to(seconds('1s', '24h'), '300', 'How often'),
+  MANIFEST_REFRESH_INTERVAL: to(seconds('1s', '24h'), '300', "How often producers' descriptions are fetched"),
+  PARTITION_CRON_INTERVAL: to(duration('1m', '168h'), '6h', 'How often weekly partitions are made, and dropped'),
+  PARTITION_FUTURE_BUFFER_WEEKS: to(integer(1, 52), '4', 'Weeks that are made ahead'),
+  PARTITION_RETENTION_ENABLED: to(flag, 'false', 'Whether old partitions are dropped'),
+  PARTITION_RETENTION_HORIZON: to(duration('0s', '87600h'), '0', 'How old; at least `168h` when they are dropped'),
+  DLQ_RETENTION: to(duration('1h', '87600h'), '168h', "How long producers' dead letters are kept"),
+  DLQ_PRUNE_INTERVAL: to(duration('1m', '168h'), '1h', 'How often they are pruned'),
+  IDEMPOTENCY_TTL: to(duration('1m', '720h'), '24h', 'How long an `Idempotency-Key` is remembered'),
+  IDEMPOTENCY_REAP_INTERVAL: to(duration('10s', '24h'), '5m', 'How often forgotten ones are removed'),
+
+  KEK_SOURCE: to(oneOf('env', 'file', 'aws-kms'), 'env', 'Where the key that encrypts stored secrets comes from'),
+  KEK_REF: optional(
+    text('the name of a variable, a path or a key id'),
+    'The variable, file or KMS key that holds it: base64 of 32 bytes or more',
+  ),
+  DEV_KEK: secret(
+    text('base64 of 32 bytes or more'),
+    'Local only: the key itself; without any, one is made in the data directory',
+  ),
+  ALLOW_PRIVATE_SINKS: to(flag, 'false', 'Destinations may be http and in private networks; refused in production'),
+  SHUTDOWN_TIMEOUT: to(duration('1s', '10m'), '30s', 'The most that a stop may take'),
+  PRE_STOP_DRAIN_TIMEOUT: to(duration('0s', '5m'), '5s', 'Not ready, but still serving, before a stop'),
+  REDIS_ADDRESS: optional(address({ anyHost: false }), 'Shared rate limits; without it they are kept by each process'),
+
+  AUTH_JWKS_URL: optional(url('https', 'http'), 'The keys that verify JWTs; `https` outside local'),
+  AUTH_ISSUER: optional(text('the iss claim'), 'Needed with `AUTH_JWKS_URL`'),
+  AUTH_AUDIENCE: optional(text('the aud claim'), 'Needed with `AUTH_JWKS_URL`'),
+  AUTH_TENANT_CLAIM: to(text('the name of a claim'), 'tenant_id', "The claim that names the caller's tenant"),
+  PLUGIN_AUTH_ENABLED: to(flag, 'false', "Whether the platform's authorization service is asked"),
+  PLUGIN_AUTH_ADDRESS: optional(url('https', 'http'), 'Where it is'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: optional(
+    url('https', 'http'),
+    'Where traces go; other `OTEL_*` variables have their standard meaning',
+  ),
+} as const satisfies Record<string, Variable<unknown, string | null>>
+
+type Name = keyof typeof variables
+type ValueOf<V> = V extends Variable<infer T, infer D> ? (D extends null ? T | null : T) : never
+type Values = { [N in Name]: ValueOf<(typeof variables)[N]> }
+
+/** The variable's name in the environment. */
+export function fullName(name: string): string {
+  return /^(PLUGIN_AUTH_|OTEL_)/.test(name) ? name : `STREAMING_HUB_${name}`
+}
+
+// --- reading and checking -------------------------------------------------------------------------------------------------
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+function readAll(env: Environment): { values: Values; faults: ConfigFault[] } {
+  const faults: ConfigFault[] = []
+  const read = ([name, variable]: [string, Variable<unknown, string | null>]) => {
+    const fallback = variable.default === null ? null : variable.parser.parse(variable.default)
+    const found = env[fullName(name)]
+    if (!found) return [name, fallback]
+    const value = variable.parser.parse(found)
+    if (value === null) {
+      const shown = variable.secret ? 'has a value that cannot be used' : `is ${JSON.stringify(found.slice(0, 100))}`
+      faults.push({ variable: fullName(name), message: `${shown}: expected ${variable.parser.expected}` })
+    }
+    return [name, value ?? fallback]
+  }
+  return { values: Object.fromEntries(Object.entries(variables).map(read)) as Values, faults }
+}
+
+function unknownVariables(env: Environment): ConfigFault[] {
+  const known = new Set(Object.keys(variables).map(fullName))
+  return Object.keys(env)
+    .filter(
+      (name) =>
+        /^(STREAMING_HUB_|PLUGIN_AUTH_)/.test(name) && !known.has(name) && name !== env['STREAMING_HUB_KEK_REF'],
+    )
+    .map((variable) => ({ variable, message: 'is not a variable of the hub' }))
+}
+
+function conflicts(values: Values, env: Environment): ConfigFault[] {
+  const faults: ConfigFault[] = []
+  const refuse = (name: Name, message: string) => faults.push({ variable: fullName(name), message })
+  checkAgreement(values, refuse)
+  checkKek(values, env, refuse)
+  if (values.ENV !== 'local') checkSafety(values, refuse)
+  return faults
+}
+
+type Refuse = (name: Name, message: string) => void
+
+function checkAgreement(v: Values, refuse: Refuse): void {
+  if (v.AUTODISABLE_FAILURE_SPREAD > v.AUTODISABLE_FAILURE_WINDOW)
+    refuse('AUTODISABLE_FAILURE_SPREAD', 'is longer than the failure window: expected at most that')
+  if (v.PARTITION_RETENTION_ENABLED && v.PARTITION_RETENTION_HORIZON < 7 * 86_400_000)
+    refuse(
+      'PARTITION_RETENTION_HORIZON',
+      'would drop what is still in use: expected at least 168h when retention is enabled',
+    )
+  if (v.PRE_STOP_DRAIN_TIMEOUT >= v.SHUTDOWN_TIMEOUT)
+    refuse('PRE_STOP_DRAIN_TIMEOUT', 'leaves no time to stop: expected less than the shutdown time-out')
+  if (v.KAFKA_GROUP === v.DLQ_GROUP) refuse('DLQ_GROUP', 'is the group of the facts: expected another')
+  const sasl = [v.KAFKA_SCRAM_MECHANISM, v.KAFKA_SCRAM_USERNAME, v.KAFKA_SCRAM_PASSWORD].filter(
+    (value) => value !== null,
+  )
+  if (sasl.length !== 0 && sasl.length !== 3)
+    refuse('KAFKA_SCRAM_MECHANISM', 'is incomplete: expected all of mechanism, user name and password, or none')
+  if (v.PLUGIN_AUTH_ENABLED && !v.PLUGIN_AUTH_ADDRESS)
+    refuse('PLUGIN_AUTH_ADDRESS', 'is not set: expected the address of the authorization service, which is enabled')
+  if (v.AUTH_JWKS_URL && !v.AUTH_ISSUER) refuse('AUTH_ISSUER', 'is not set: expected the issuer of the tokens')
+  if (v.AUTH_JWKS_URL && !v.AUTH_AUDIENCE) refuse('AUTH_AUDIENCE', 'is not set: expected the audience of the tokens')
+}
+
+function checkKek(v: Values, env: Environment, refuse: Refuse): void {
+  if (v.DEV_KEK && v.ENV !== 'local') refuse('DEV_KEK', 'is for local only: expected KEK_SOURCE and KEK_REF')
+  if (!v.KEK_REF && (v.KEK_SOURCE !== 'env' || v.ENV !== 'local'))
+    refuse('KEK_REF', 'is not set: expected the variable, file or key that holds the key-encryption key')
+  const kek = kekSource(v, env)
+  if (kek.kind !== 'env') return
+  try {
+    parseKeyRing(kek.value)
+  } catch (error) {
+    refuse(v.KEK_REF ? 'KEK_REF' : 'DEV_KEK', `holds no key: ${messageOf(error)}`)
+  }
+}
+
+/** Outside local nothing that leaves the machine goes in the clear, and nobody gets in unasked. */
+function checkSafety(v: Values, refuse: Refuse): void {
+  if (!v.POSTGRES_DSN) refuse('POSTGRES_DSN', `is not set: expected a database in ${v.ENV}`)
+  if (!v.KAFKA_BROKERS && v.ROLE !== 'delivery') refuse('KAFKA_BROKERS', `is not set: expected brokers in ${v.ENV}`)
+  if (!v.PLUGIN_AUTH_ENABLED && !v.AUTH_JWKS_URL)
+    refuse(
+      'AUTH_JWKS_URL',
+      `is not set, nor is PLUGIN_AUTH_ENABLED: expected a way to authenticate callers in ${v.ENV}`,
+    )
+  if (v.AUTH_JWKS_URL?.startsWith('http:')) refuse('AUTH_JWKS_URL', `is not encrypted: expected https in ${v.ENV}`)
+  if (v.PLUGIN_AUTH_ENABLED && v.PLUGIN_AUTH_ADDRESS?.startsWith('http:') && v.ENV === 'production')
+    refuse('PLUGIN_AUTH_ADDRESS', `is not encrypted: expected https in ${v.ENV}`)
+  if (v.ENV === 'production') {
+    for (const name of ['ALLOW_PRIVATE_SINKS', 'ALLOW_INSECURE_DB_TLS', 'ALLOW_INSECURE_KAFKA'] as const)
+      if (v[name]) refuse(name, 'is true: expected false in production')
+  }
+  if (v.POSTGRES_DSN && !v.ALLOW_INSECURE_DB_TLS && !isPrivateToMachineOrTls(new URL(v.POSTGRES_DSN)))
+    refuse('POSTGRES_DSN', 'does not ask for TLS: expected sslmode=verify-full (or verify-ca, or require)')
+  if (v.KAFKA_BROKERS && !v.KAFKA_TLS_ENABLED && !v.ALLOW_INSECURE_KAFKA && !v.KAFKA_BROKERS.every(isLoopback))
+    refuse('KAFKA_TLS_ENABLED', `is false: expected true in ${v.ENV}`)
+}
+
+function isPrivateToMachineOrTls(dsn: URL): boolean {
+  const mode = dsn.searchParams.get('sslmode') ?? ''
+  return (
+    ['verify-full', 'verify-ca', 'require'].includes(mode) || isLoopback({ host: dsn.hostname.replace(/^\[|\]$/g, '') })
+  )
+}
+
+function isLoopback({ host }: { host: string }): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host)
+}
+
+// --- the record -----------------------------------------------------------------------------------------------------------
+
+function assemble(v: Values, env: Environment): Config {
+  const local = v.ENV === 'local'
+  return {
+    env: v.ENV,
+    role: v.ROLE,
+    http: {
+      ...(v.HTTP_LISTEN_ADDR ?? { host: local ? '127.0.0.1' : '0.0.0.0', port: 8080 }),
+      docsEnabled: v.SWAGGER_ENABLED ?? local,
+    },
+    dataDir: resolve(v.DATA_DIR),
+    logLevel: v.LOG_LEVEL,
+    metricsEnabled: v.METRICS_ENABLED,
+    postgres: {
+      dsn: v.POSTGRES_DSN,
+      maxConnections: v.POSTGRES_MAX_OPEN_CONNS ?? { all: 25, ingest: 8, delivery: 16 }[v.ROLE],
+    },
+    kafka: kafkaOf(v),
+    tenantId: v.TENANT_ID,
+    dispatch: {
+      workers: v.DISPATCH_WORKERS,
+      claimBatch: v.DISPATCH_CLAIM_BATCH,
+      idleIntervalMs: v.DISPATCH_IDLE_INTERVAL_MS,
+      poisonThreshold: v.POISON_THRESHOLD,
+    },
+    autodisable: {
+      enabled: v.AUTODISABLE_ENABLED,
+      failureWindowMs: v.AUTODISABLE_FAILURE_WINDOW,
+      failureSpreadMs: v.AUTODISABLE_FAILURE_SPREAD,
+    },
+    pull: { perSecond: v.PULL_RATE, burst: v.PULL_BURST },
+    healthWindowMs: v.HEALTH_WINDOW,
+    reconciler: { enabled: v.RECONCILER_ENABLED, intervalMs: v.RECONCILER_INTERVAL },
+    manifestRefreshIntervalMs: v.MANIFEST_REFRESH_INTERVAL,
+    partitions: {
+      intervalMs: v.PARTITION_CRON_INTERVAL,
+      futureWeeks: v.PARTITION_FUTURE_BUFFER_WEEKS,
+      retentionEnabled: v.PARTITION_RETENTION_ENABLED,
+      retentionHorizonMs: v.PARTITION_RETENTION_HORIZON,
+    },
+    deadLetters: { retentionMs: v.DLQ_RETENTION, pruneIntervalMs: v.DLQ_PRUNE_INTERVAL },
+    idempotency: { ttlMs: v.IDEMPOTENCY_TTL, reapIntervalMs: v.IDEMPOTENCY_REAP_INTERVAL },
+    kek: kekSource(v, env),
+    allowPrivateSinks: v.ALLOW_PRIVATE_SINKS,
+    shutdown: { timeoutMs: v.SHUTDOWN_TIMEOUT, preStopDrainMs: v.PRE_STOP_DRAIN_TIMEOUT },
+    redisAddress: v.REDIS_ADDRESS && hostPort(v.REDIS_ADDRESS),
+    auth: authOf(v),
+    otlpEndpoint: v.OTEL_EXPORTER_OTLP_ENDPOINT,
+  }
+}
+
+function kafkaOf(v: Values): Config['kafka'] {
+  return {
+    brokers: v.KAFKA_BROKERS && v.KAFKA_BROKERS.map(hostPort),
+    devBrokerPort: v.DEV_BROKER_PORT,
+    group: v.KAFKA_GROUP,
+    dlqGroup: v.DLQ_GROUP,
+    tlsEnabled: v.KAFKA_TLS_ENABLED,
+    caCert: v.KAFKA_CA_CERT,
+    sasl: v.KAFKA_SCRAM_MECHANISM && {
+      mechanism: v.KAFKA_SCRAM_MECHANISM,
+      username: v.KAFKA_SCRAM_USERNAME ?? '',
+      password: v.KAFKA_SCRAM_PASSWORD ?? '',
+    },
+  }
+}
+
+function kekSource(v: Values, env: Environment): Config['kek'] {
+  if (v.KEK_SOURCE === 'file') return { kind: 'file', path: resolve(v.KEK_REF ?? '') }
+  if (v.KEK_SOURCE === 'aws-kms') return { kind: 'aws-kms', ref: v.KEK_REF ?? '' }
+  if (v.KEK_REF) return { kind: 'env', value: env[v.KEK_REF] ?? '' }
+  return v.DEV_KEK ? { kind: 'env', value: v.DEV_KEK } : { kind: 'generated' }
+}
+
+function authOf(v: Values): Config['auth'] {
+  return {
+    plugin: v.PLUGIN_AUTH_ENABLED ? { address: v.PLUGIN_AUTH_ADDRESS ?? '' } : null,
+    jwt: v.AUTH_JWKS_URL
+      ? {
+          jwksUrl: v.AUTH_JWKS_URL,
+          issuer: v.AUTH_ISSUER ?? '',
+          audience: v.AUTH_AUDIENCE ?? '',
+          tenantClaim: v.AUTH_TENANT_CLAIM,
+        }
+      : null,
+  }
+}
+
+function hostPort({ host, port }: Address): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null) for (const part of Object.values(value)) deepFreeze(part)
+  return Object.freeze(value)
+}
