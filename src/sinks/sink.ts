@@ -41,6 +41,7 @@ export type FailureClass =
   | 'refused_address' // the address guard said no
   | 'invalid_destination' // the stored settings cannot be used
   | 'payload' // the sink cannot carry this event
+  | 'aborted' // its signal ended it early: that says nothing about the destination
   | 'internal' // the sink itself threw
 
 export type Outcome =

@@ -1,0 +1,118 @@
+// The webhook sink: one signed HTTP POST for each attempt. Success is a 2xx whose headers arrive within the destination's
+// time-out; everything else is a failure with its class, and nothing is ever thrown at the caller.
+import type { LookupFunction } from 'node:net'
+import type { Agent } from 'undici'
+import { messageOf } from '../../base/errors.ts'
+import type { Log } from '../../base/log.ts'
+import type { AttemptRequest, Destination, Outcome, ProbeRequest, Sink } from '../sink.ts'
+import { encodeEvent } from './cloudevents.ts'
+import { failed, type Failed } from './failures.ts'
+import { messageHeaders, type WebhookMessage } from './headers.ts'
+import { createAgent, post, type Answer } from './post.ts'
+import { traceHeaders } from './trace.ts'
+import { VERIFICATION_EVENT_TYPE, echoes, newChallenge, verificationBody } from './verification.ts'
+
+export interface WebhookSinkOptions {
+  /** Plain http and private addresses are let through. */
+  allowPrivate: boolean
+  /** For `user-agent: streaming-hub/<version>`. */
+  userAgentVersion: string
+  log: Log
+  /** How host names are looked up; without it the platform's own way. */
+  lookup?: LookupFunction
+}
+
+interface Webhook extends WebhookSinkOptions {
+  agent: Agent
+}
+
+export function createWebhookSink(options: WebhookSinkOptions): Sink {
+  const webhook: Webhook = { ...options, agent: createAgent(options) }
+  let closed: Promise<void> | undefined
+  return {
+    deliver: (attempt, signal) => guarded(webhook, attempt.destination, () => deliver(webhook, attempt, signal)),
+    probe: (request, signal) => guarded(webhook, request.destination, () => probe(webhook, request, signal)),
+    close: () => (closed ??= webhook.agent.close()),
+  }
+}
+
+async function deliver(webhook: Webhook, attempt: AttemptRequest, signal: AbortSignal): Promise<Outcome> {
+  const { destination, event, attemptId, now } = attempt
+  const { headers, body } = encodeEvent(event, destination.contentMode)
+  const answer = await send(webhook, destination, {
+    message: {
+      eventId: event.id,
+      eventType: event.key,
+      attemptId,
+      attempt: attempt.number,
+      now,
+      headers: { ...headers, ...traceHeaders(event, attemptId) },
+      body,
+    },
+    signal,
+  })
+  return outcomeOf(answer)
+}
+
+async function probe(webhook: Webhook, request: ProbeRequest, signal: AbortSignal): Promise<Outcome> {
+  const { destination, attemptId, now } = request
+  const challenge = newChallenge()
+  const answer = await send(webhook, destination, {
+    message: {
+      eventId: attemptId,
+      eventType: VERIFICATION_EVENT_TYPE,
+      attemptId,
+      attempt: 1,
+      now,
+      headers: { 'content-type': 'application/json' },
+      body: verificationBody(challenge, destination.subscriptionId),
+    },
+    signal,
+  })
+  const outcome = outcomeOf(answer)
+  if (outcome.kind === 'failed' || echoes(outcome.response, challenge)) return outcome
+  const { status, response } = outcome
+  return failed('http_status', 'The answer does not send the challenge back.', { status, response })
+}
+
+async function send(
+  webhook: Webhook,
+  destination: Destination,
+  { message, signal }: { message: WebhookMessage; signal: AbortSignal },
+): Promise<Answer | Failed> {
+  const url = URL.parse(destination.sink.url)
+  if (!url || !isCallable(url, webhook)) return failed('invalid_destination', 'The URL cannot be called.')
+  const headers = messageHeaders(destination, message, `streaming-hub/${webhook.userAgentVersion}`)
+  if (!headers) return failed('invalid_destination', 'There is no valid signing secret.')
+  return post(webhook.agent, { url, headers, body: message.body, timeoutMs: destination.timeoutMs }, signal)
+}
+
+/** What registration checked, again: a stored URL may be older than the rules. Addresses are checked at the connection. */
+function isCallable(url: URL, { allowPrivate }: Webhook): boolean {
+  const secure = url.protocol === 'https:' || (allowPrivate && url.protocol === 'http:')
+  return secure && url.username === '' && url.password === ''
+}
+
+function outcomeOf(answer: Answer | Failed): Outcome {
+  if (answer.kind === 'failed') return answer
+  const { status, body: response } = answer
+  if (status >= 200 && status < 300) return { kind: 'delivered', status, response }
+  if (status >= 300 && status < 400) {
+    return failed('redirect', `The answer was a redirect (${status}), which is never followed.`, { status, response })
+  }
+  const retryAfter = status === 429 || status === 503 ? answer.retryAfter : null
+  return failed('http_status', `The answer had the status ${status}.`, { status, response, retryAfter })
+}
+
+async function guarded(webhook: Webhook, destination: Destination, run: () => Promise<Outcome>): Promise<Outcome> {
+  const { subscriptionId: subscription_id, tenantId: tenant_id } = destination
+  try {
+    const outcome = await run()
+    const refused = outcome.kind === 'failed' && outcome.errorClass === 'refused_address'
+    if (refused) webhook.log.warn({ subscription_id, tenant_id }, 'a webhook led to a refused address')
+    return outcome
+  } catch (error) {
+    webhook.log.error({ subscription_id, tenant_id, error: messageOf(error) }, 'a webhook attempt threw')
+    return failed('internal', 'The hub failed to make the request.')
+  }
+}
