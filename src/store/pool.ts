@@ -1,10 +1,10 @@
 // The connection pool, and how PostgreSQL values become ours: bigint is a number (sequences here stay far below 2⁵³),
 // timestamptz a Date, json parsed, bytea a Buffer.
-import pg from 'pg'
+import { Pool as PgPool, types } from 'pg'
 
-export type Pool = pg.Pool
+export type Pool = PgPool
 /** What a statement runs on: the pool for a statement of its own, a client inside `transaction`. */
-export type Database = Pick<pg.Pool, 'query'>
+export type Database = Pick<PgPool, 'query'>
 
 export interface PoolOptions {
   dsn: string
@@ -12,7 +12,7 @@ export interface PoolOptions {
   /** Shown in pg_stat_activity. */
   applicationName: string
   /** Told of errors on idle connections; the pool replaces them by itself. */
-  onError(error: Error): void
+  onError: (error: Error) => void
 }
 
 // Plans: no sequential scan and no JIT, because statements prepared on tables that are still empty would otherwise keep a plan
@@ -28,7 +28,7 @@ const SESSION = [
 
 /** A pool that has opened no connection yet. */
 export function createPool({ dsn, maxConnections, applicationName, onError }: PoolOptions): Pool {
-  const pool = new pg.Pool({
+  const pool = new PgPool({
     connectionString: dsn,
     max: maxConnections,
     application_name: applicationName,
@@ -43,6 +43,6 @@ export function createPool({ dsn, maxConnections, applicationName, onError }: Po
 
 const INT8 = 20
 
-function getTypeParser(oid: number, format?: 'text' | 'binary'): (value: string) => unknown {
-  return oid === INT8 ? Number : pg.types.getTypeParser(oid, format ?? 'text')
+function getTypeParser(oid: number, format: 'text' | 'binary' = 'text'): (value: string) => unknown {
+  return oid === INT8 ? Number : types.getTypeParser(oid, format)
 }

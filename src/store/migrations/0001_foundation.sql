@@ -167,8 +167,8 @@ create function take_turns(tenants text[]) returns table (tenant_id text, first_
   locked as materialized (
     select tt.tenant_id from tenant_turn tt where tt.tenant_id in (select t from wanted) order by tt.tenant_id for no key update),
   moved as (
-    update tenant_turn tt set next_turn = greatest(tt.next_turn, v.last_value) + w.lanes
-    from locked k, wanted w, virtual_time v where tt.tenant_id = k.tenant_id and w.t = k.tenant_id
+    update tenant_turn tt set next_turn = greatest(tt.next_turn, (select last_value from virtual_time)) + w.lanes
+    from locked k, wanted w where tt.tenant_id = k.tenant_id and w.t = k.tenant_id
     returning tt.tenant_id, tt.next_turn - w.lanes as first_turn)
   select moved.tenant_id, moved.first_turn from moved
 $$;

@@ -1,0 +1,133 @@
+// One attempt of one delivery: send, decide, and the row that says how it went. It changes nothing by itself; the flusher settles it.
+import type { Clock } from '../base/clock.ts'
+import { messageOf } from '../base/errors.ts'
+import type { Log } from '../base/log.ts'
+import type { Destination, Outcome, Sink } from '../sinks/sink.ts'
+import type { ClaimedJob, ClaimedLane } from '../store/lanes.ts'
+import type { AttemptRow } from '../store/outcomes.ts'
+import { parseSchedule } from './backoff.ts'
+import { decide } from './decision.ts'
+import type { Decision } from './decision.ts'
+import type { DispatchMetrics } from './metrics.ts'
+
+export interface AttemptDeps {
+  clock: Clock
+  log: Log
+  metrics: DispatchMetrics
+  random: () => number
+  /** The sink and the opened settings of a lane's subscription. Throws when they cannot be had. */
+  destinationOf(lane: ClaimedLane): Promise<{ sink: Sink; destination: Destination }>
+}
+
+/** Makes exactly one attempt. Never rejects: whatever goes wrong is a failed outcome. */
+export async function runAttempt(
+  lane: ClaimedLane,
+  job: ClaimedJob,
+  run: AttemptDeps & { signal: AbortSignal },
+): Promise<AttemptRow> {
+  const startedAt = run.clock.now()
+  const outcome = await send(lane, job, { ...run, startedAt })
+  const now = run.clock.now()
+  const { schedule, malformed } = parseSchedule(lane.retrySchedule)
+  if (malformed) run.metrics.malformedSchedules.inc()
+  const decision = decide({ outcome, failures: job.failures + 1, schedule, now, random: run.random })
+  const row = attemptRow({ lane, job, outcome, decision, startedAt, now })
+  report(row, job, run)
+  return row
+}
+
+async function send(
+  lane: ClaimedLane,
+  job: ClaimedJob,
+  run: AttemptDeps & { signal: AbortSignal; startedAt: number },
+): Promise<Outcome> {
+  try {
+    const { sink, destination } = await run.destinationOf(lane)
+    const attempt = {
+      destination,
+      event: job.event,
+      attemptId: job.attemptId,
+      number: job.attempts + 1,
+      now: run.startedAt,
+    }
+    return await sink.deliver(attempt, run.signal)
+  } catch (error) {
+    run.log.error({ err: error, subscription_id: lane.subscriptionId, delivery_id: job.deliveryId }, 'attempt broke')
+    const detail = `the hub could not make the attempt: ${messageOf(error)}`
+    return { kind: 'failed', errorClass: 'internal', detail, status: null, response: Buffer.alloc(0), retryAfter: null }
+  }
+}
+
+function attemptRow(a: {
+  lane: ClaimedLane
+  job: ClaimedJob
+  outcome: Outcome
+  decision: Decision
+  startedAt: number
+  now: number
+}): AttemptRow {
+  const { lane, job, outcome, decision } = a
+  const failed = outcome.kind === 'failed'
+  return {
+    attemptId: job.attemptId,
+    deliveryId: job.deliveryId,
+    tenantId: lane.tenantId,
+    subscriptionId: lane.subscriptionId,
+    token: lane.token,
+    number: job.attempts + 1,
+    startedAt: a.startedAt,
+    durationMs: Math.max(0, a.now - a.startedAt),
+    outcome: outcome.kind,
+    status: outcome.status,
+    errorClass: failed ? outcome.errorClass : null,
+    errorDetail: failed ? outcome.detail.replaceAll('\0', '').slice(0, 1000) : null,
+    response: outcome.response,
+    failures: job.failures + (failed ? 1 : 0),
+    aside: job.aside || lane.ordering !== 'strict',
+    ...fateOf(decision),
+  }
+}
+
+function fateOf(decision: Decision): Pick<AttemptRow, 'fate' | 'reason' | 'dueAt'> {
+  switch (decision.kind) {
+    case 'delivered':
+      return { fate: 'delivered', reason: null, dueAt: null }
+    case 'retry':
+      return { fate: 'retry', reason: null, dueAt: decision.dueAt }
+    case 'dead_letter':
+      return { fate: 'dead_lettered', reason: decision.reason, dueAt: null }
+    default:
+      return decision satisfies never
+  }
+}
+
+/** The one wide line of an attempt: ids, never a body. A success is routine, a failure is not. */
+function report(row: AttemptRow, job: ClaimedJob, run: AttemptDeps): void {
+  run.metrics.attempts.inc({ outcome: row.outcome, error_class: row.errorClass ?? 'none' })
+  run.metrics.attemptSeconds.observe(row.durationMs / 1000)
+  if (row.fate === 'delivered' && row.number === 1) {
+    run.metrics.endToEndSeconds.observe(Math.max(0, row.startedAt + row.durationMs - job.eventTime) / 1000)
+  }
+  if (row.reason) run.metrics.deadLettered.inc({ reason: row.reason })
+  const level = row.outcome === 'delivered' ? 'debug' : row.fate === 'retry' ? 'info' : 'warn'
+  if (!run.log.isLevelEnabled(level)) return
+  run.log[level](
+    {
+      tenant_id: row.tenantId,
+      subscription_id: row.subscriptionId,
+      event_id: job.event.id,
+      event_type: job.event.key,
+      delivery_id: row.deliveryId,
+      attempt_id: row.attemptId,
+      attempt: row.number,
+      outcome: row.outcome,
+      status: row.status,
+      error_class: row.errorClass,
+      error: row.errorDetail,
+      duration_ms: row.durationMs,
+      fate: row.fate,
+      retry_at: row.dueAt === null ? null : new Date(row.dueAt).toISOString(),
+    },
+    'attempt',
+  )
+}

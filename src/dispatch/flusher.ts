@@ -1,0 +1,205 @@
+// Group commit: outcomes that end while one flush is under way are written by the next one, back to back, so that a thousand
+// attempts a second cost a few dozen commits. A worker goes on with its lane only after its outcome is durable.
+import type { Clock } from '../base/clock.ts'
+import { messageOf } from '../base/errors.ts'
+import type { Log } from '../base/log.ts'
+import type { BreakerRow, DestinationKey } from '../store/destinations.ts'
+import { blockedLanes, lockBreakers, saveBreakers } from '../store/destinations.ts'
+import { wakeLanes } from '../store/lanes.ts'
+import { flushOutcomes } from '../store/outcomes.ts'
+import type { AttemptRow, Flushed, LaneStep } from '../store/outcomes.ts'
+import type { Pool } from '../store/pool.ts'
+import { transaction } from '../store/transaction.ts'
+import { isRecordFault } from '../store/fault.ts'
+import { afterOutcome } from './breaker.ts'
+import type { DispatchMetrics } from './metrics.ts'
+
+/** An attempt that has ended (none: the lane is only released), and its lane's next step. */
+export interface Settlement {
+  destination: DestinationKey
+  attempt: AttemptRow | null
+  step: LaneStep
+  /** The breaker may not be pristine: look at it even on a success. */
+  troubled: boolean
+}
+
+/** `going`: the lane is ours until `leaseUntil`; `released`: as asked; `stopped`: released although it was to go on; `lost`: no longer ours. */
+export type Settled = { kind: 'going'; leaseUntil: number } | { kind: 'released' | 'stopped' | 'lost' }
+
+interface Waiting {
+  settlement: Settlement
+  done: (settled: Settled) => void
+}
+
+const MAX_BATCH = 512
+const RETRY_MS = { first: 50, longest: 5_000 }
+
+export class Flusher {
+  readonly #pool: Pool
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #random: () => number
+  readonly #metrics: DispatchMetrics
+  readonly #onReady: () => void
+  readonly #waiting: Waiting[] = []
+  readonly #given = new AbortController()
+  /** Destinations whose breaker was not pristine when it was last seen here. */
+  readonly #troubled = new Set<string>()
+  #running = false
+
+  constructor(deps: {
+    pool: Pool
+    clock: Clock
+    log: Log
+    random: () => number
+    metrics: DispatchMetrics
+    /** Called when a flush has put lanes back into the ring. */
+    onReady: () => void
+  }) {
+    this.#pool = deps.pool
+    this.#clock = deps.clock
+    this.#log = deps.log
+    this.#random = deps.random
+    this.#metrics = deps.metrics
+    this.#onReady = deps.onReady
+  }
+
+  /** Resolves when the settlement is durable, however long the database is away; `lost` when it never will be. Never rejects. */
+  settle(settlement: Settlement): Promise<Settled> {
+    return new Promise((resolve) => {
+      this.#waiting.push({ settlement, done: resolve })
+      if (!this.#running) void this.#run()
+    })
+  }
+
+  /** Gives up on what is still to be written: the leases run out, and the work is done again. */
+  abandon(): void {
+    this.#given.abort()
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true
+    await Promise.resolve() // what settles in the same turn of the loop is one batch
+    while (this.#waiting.length > 0) await this.#flush(takeBatch(this.#waiting))
+    this.#running = false
+  }
+
+  async #flush(batch: Waiting[]): Promise<void> {
+    for (let pause = RETRY_MS.first; !this.#given.signal.aborted; pause = Math.min(pause * 2, RETRY_MS.longest)) {
+      try {
+        return await this.#write(batch)
+      } catch (error) {
+        this.#metrics.flushFailures.inc()
+        if (isRecordFault(error)) return await this.#isolate(batch, error)
+        this.#log.warn({ err: messageOf(error), outcomes: batch.length, retry_in_ms: pause }, 'outcomes not written')
+        await this.#clock.sleep(pause, this.#given.signal)
+      }
+    }
+    for (const { done } of batch) done({ kind: 'lost' })
+  }
+
+  /** The database refuses something in this batch for what it holds: find it by writing one by one, and let the others pass. */
+  async #isolate(batch: Waiting[], error: unknown): Promise<void> {
+    if (batch.length > 1) {
+      for (const waiting of batch) await this.#flush([waiting])
+      return
+    }
+    const [refused] = batch
+    this.#log.error({ err: messageOf(error), ...refused?.settlement.destination }, 'outcome refused by the database')
+    refused?.done({ kind: 'lost' })
+  }
+
+  async #write(batch: Waiting[]): Promise<void> {
+    const now = this.#clock.now()
+    const settlements = batch.map(({ settlement }) => settlement)
+    const flushed = await this.#record(settlements, now)
+    this.#metrics.flushSize.observe(batch.length)
+    const [lost, stopped] = [new Set(flushed.lost), new Set(flushed.stopped)]
+    for (const { settlement, done } of batch) done(settledOf(settlement.step, { lost, stopped, now }))
+    if (flushed.ready > 0) this.#onReady()
+  }
+
+  async #record(settlements: Settlement[], now: number): Promise<Flushed> {
+    const rows = {
+      now: new Date(now),
+      attempts: settlements.flatMap(({ attempt }) => attempt ?? []),
+      steps: mergeSteps(settlements),
+    }
+    const watched = settlements.filter((s) => s.attempt && this.#isWatched(s))
+    if (watched.length === 0) return await flushOutcomes(this.#pool, rows)
+    const closed: DestinationKey[] = []
+    const flushed = await transaction(this.#pool, async (client) => {
+      const before = await lockBreakers(client, uniqueKeys(watched))
+      const after = this.#afterOutcomes(before, watched, now)
+      await saveBreakers(client, after)
+      closed.push(...after.filter((b, i) => b.state === 'closed' && before[i]?.state !== 'closed'))
+      return await flushOutcomes(client, rows)
+    })
+    // After the commit: waking others' lanes under this transaction's locks could deadlock. If we die in between, they wait for their due_at.
+    if (closed.length > 0) {
+      await wakeLanes(this.#pool, await blockedLanes(this.#pool, closed))
+      this.#onReady()
+    }
+    return flushed
+  }
+
+  #isWatched({ attempt, troubled, destination }: Settlement): boolean {
+    return troubled || attempt?.outcome === 'failed' || this.#troubled.has(keyOf(destination))
+  }
+
+  #afterOutcomes(breakers: BreakerRow[], settlements: Settlement[], now: number): BreakerRow[] {
+    return breakers.map((before) => {
+      let breaker = before
+      for (const { attempt, destination } of settlements) {
+        if (!attempt || keyOf(destination) !== keyOf(before)) continue
+        const outcome = { delivered: attempt.outcome === 'delivered', now, random: this.#random }
+        breaker = { ...before, ...afterOutcome(breaker, outcome) }
+      }
+      if (breaker.state === 'open' && before.state !== 'open') this.#metrics.breakerOpened.inc()
+      const pristine = breaker.state === 'closed' && breaker.failures === 0
+      if (pristine) this.#troubled.delete(keyOf(before))
+      else this.#troubled.add(keyOf(before))
+      return breaker
+    })
+  }
+}
+
+function takeBatch(waiting: Waiting[]): Waiting[] {
+  return waiting.splice(0, MAX_BATCH)
+}
+
+/** One step a lane: of a parallel lane several attempts may have ended; the last step knows what is still in the air. */
+function mergeSteps(settlements: Settlement[]): LaneStep[] {
+  const steps = new Map<string, LaneStep>()
+  for (const { step } of settlements) {
+    const earlier = steps.get(step.subscriptionId)
+    steps.set(step.subscriptionId, earlier ? mergeStep(earlier, step) : step)
+  }
+  return [...steps.values()]
+}
+
+function mergeStep(earlier: LaneStep, later: LaneStep): LaneStep {
+  const streak = later.streak.cleared
+    ? later.streak
+    : {
+        cleared: earlier.streak.cleared,
+        firstFailureAt: earlier.streak.firstFailureAt ?? later.streak.firstFailureAt,
+        lastFailureAt: later.streak.lastFailureAt ?? earlier.streak.lastFailureAt,
+      }
+  return { ...later, settled: earlier.settled || later.settled, streak }
+}
+
+function settledOf(step: LaneStep, flushed: { lost: Set<string>; stopped: Set<string>; now: number }): Settled {
+  if (flushed.lost.has(step.subscriptionId)) return { kind: 'lost' }
+  if (step.inAir.length === 0) return { kind: 'released' }
+  if (flushed.stopped.has(step.subscriptionId)) return { kind: 'stopped' }
+  return { kind: 'going', leaseUntil: flushed.now + step.leaseMs }
+}
+
+function uniqueKeys(settlements: Settlement[]): DestinationKey[] {
+  return [...new Map(settlements.map(({ destination }) => [keyOf(destination), destination])).values()]
+}
+
+function keyOf({ tenantId, destinationKey }: DestinationKey): string {
+  return `${tenantId} ${destinationKey}`
+}

@@ -1,0 +1,67 @@
+// The breakers' rows. Locked first in every transaction that touches them: destinations, then lanes, then tenants.
+import type { Database } from './pool.ts'
+
+/** Identity of a destination: two subscriptions of one tenant to one address share it. */
+export interface DestinationKey {
+  tenantId: string
+  destinationKey: string
+}
+
+/** A breaker as it is stored; see dispatch/breaker.ts for what it means. Times in epoch ms. */
+export interface BreakerRow extends DestinationKey {
+  state: 'closed' | 'open' | 'half_open'
+  failures: number
+  opened: number
+  blockedUntil: number | null
+}
+
+/** Locks and reads the breakers of `keys`, in their order, until the transaction ends. A key without a row is left out. */
+export async function lockBreakers(db: Database, keys: readonly DestinationKey[]): Promise<BreakerRow[]> {
+  const { rows } = await db.query<Omit<BreakerRow, 'blockedUntil'> & { blockedUntil: Date | null }>({
+    name: 'lock_breakers',
+    text: LOCK_BREAKERS,
+    values: [keys.map((k) => k.tenantId), keys.map((k) => k.destinationKey)],
+  })
+  return rows.map((row) => ({ ...row, blockedUntil: row.blockedUntil?.getTime() ?? null }))
+}
+
+const LOCK_BREAKERS = `
+select tenant_id as "tenantId", destination_key as "destinationKey", state, failures, opened, blocked_until as "blockedUntil"
+from destination where (tenant_id, destination_key) in (select * from unnest($1::text[], $2::text[]))
+order by tenant_id, destination_key for no key update`
+
+/** Writes back breakers that `lockBreakers` locked. */
+export async function saveBreakers(db: Database, breakers: readonly BreakerRow[]): Promise<void> {
+  await db.query({
+    name: 'save_breakers',
+    text: SAVE_BREAKERS,
+    values: [
+      breakers.map((b) => b.tenantId),
+      breakers.map((b) => b.destinationKey),
+      breakers.map((b) => b.state),
+      breakers.map((b) => b.failures),
+      breakers.map((b) => b.opened),
+      breakers.map((b) => b.blockedUntil),
+    ],
+  })
+}
+
+const SAVE_BREAKERS = `
+update destination d set state = b.state, failures = b.failures, opened = b.opened, blocked_until = to_timestamp(b.blocked_ms / 1000.0)
+from unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6::bigint[])
+  b(tenant_id, destination_key, state, failures, opened, blocked_ms)
+where d.tenant_id = b.tenant_id and d.destination_key = b.destination_key`
+
+/** The lanes that wait for one of these destinations' breakers: to be woken when it has closed. */
+export async function blockedLanes(db: Database, keys: readonly DestinationKey[]): Promise<string[]> {
+  const { rows } = await db.query<{ subscription_id: string }>({
+    name: 'blocked_lanes',
+    text: BLOCKED_LANES,
+    values: [keys.map((k) => k.tenantId), keys.map((k) => k.destinationKey)],
+  })
+  return rows.map((row) => row.subscription_id)
+}
+
+const BLOCKED_LANES = `
+select subscription_id from lane
+where state = 'blocked' and (tenant_id, destination_key) in (select * from unnest($1::text[], $2::text[]))`
