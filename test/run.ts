@@ -1,33 +1,33 @@
-// `npm test`: brings up what the tests meet for real (PostgreSQL, and Kafka where a chosen test asks for it), runs Node's own
+// `npm test`: brings up what the tests meet for real (PostgreSQL, and Kafka where a chosen test speaks of it), runs Node's own
 // runner over test/**/*.test.ts, and stops what it started. Arguments: files or folders to run, and any option of `node --test`.
 import { spawn } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
 import { glob, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { messageOf } from '../src/base/errors.ts'
+import { startKafka } from './support/kafka.ts'
 import { joinTestServer } from './support/server.ts'
 
-// The slowest file takes well under a minute; one that hangs is ended, and fails.
-const FILE_TIMEOUT_MS = 300_000
+// The slowest test takes well under a minute. A file that hangs beside its tests holds up the run until the second limit; the
+// runner is then told to stop, and names the file.
+const TEST_LIMIT_MS = 120_000
+const RUN_LIMIT_MS = 20 * 60_000
 
-const args = process.argv.slice(2)
-const files = await chosenFiles(args.filter((argument) => existsSync(argument)))
-const options = args.filter((argument) => !existsSync(argument))
+process.exitCode = await main(process.argv.slice(2))
 
-process.exitCode = await main()
-
-async function main(): Promise<number> {
+async function main(args: string[]): Promise<number> {
   const interrupt = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => interrupt.abort(signal))
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => interrupt.abort())
+  const files = await chosenFiles(args.filter((argument) => existsSync(argument)))
+  const options = args.filter((argument) => !existsSync(argument))
+
   await using running = new AsyncDisposableStack()
   const postgres = await joinTestServer()
   running.defer(() => postgres.leave())
-  const brokers = (await mentions(files, 'TEST_KAFKA_BROKERS')) ? await kafka(running) : null
-  if (interrupt.signal.aborted) return 130
-  return await runTests(
-    { TEST_POSTGRES_DSN: postgres.adminDsn, TEST_KAFKA_BROKERS: brokers?.join(',') },
-    interrupt.signal,
-  )
+  const brokers = (await speakOfKafka(files)) ? await realKafka(running) : ''
+  const env = { ...process.env, TEST_POSTGRES_DSN: postgres.adminDsn, TEST_KAFKA_BROKERS: brokers }
+  const limit = AbortSignal.any([interrupt.signal, AbortSignal.timeout(RUN_LIMIT_MS)])
+  return await runTests([...options, ...files], env, limit)
 }
 
 async function chosenFiles(paths: string[]): Promise<string[]> {
@@ -37,31 +37,29 @@ async function chosenFiles(paths: string[]): Promise<string[]> {
   return (await Array.fromAsync(glob(patterns))).sort()
 }
 
-async function mentions(paths: string[], word: string): Promise<boolean> {
-  const texts = await Promise.all(paths.map((path) => readFile(path, 'utf8')))
-  return texts.some((text) => text.includes(word))
+async function speakOfKafka(files: string[]): Promise<boolean> {
+  const texts = await Promise.all(files.map((file) => readFile(file, 'utf8')))
+  return texts.some((text) => /kafka/i.test(text))
 }
 
-/** The brokers of a real Kafka; null, with the reason printed, where none can be had. In CI that is a failure. */
-async function kafka(running: AsyncDisposableStack): Promise<string[] | null> {
-  const given = process.env['KAFKA_BROKERS']
-  if (given) return given.split(',')
+/** Its brokers, separated by commas; nothing, with the reason printed, where no Kafka can be had: in CI that is a failure. */
+async function realKafka(running: AsyncDisposableStack): Promise<string> {
   try {
-    const { startKafka } = await import('../dev/kafka.ts')
-    const broker = await startKafka()
-    running.defer(() => broker.stop())
-    return broker.brokers
+    const kafka = await startKafka()
+    running.defer(() => kafka.stop())
+    return kafka.brokers.join(',')
   } catch (error) {
-    if (process.env['CI'] === 'true') throw new Error('CI needs a real Kafka', { cause: error })
+    if (process.env['CI'] === 'true') throw new Error('CI runs on a real Kafka, and there is none', { cause: error })
     console.log(`No real Kafka, so the tests that need one are skipped: ${messageOf(error)}`)
-    return null
+    return ''
   }
 }
 
-function runTests(env: Record<string, string | undefined>, interrupt: AbortSignal): Promise<number> {
-  const runner = ['--test', '--test-concurrency=2', `--test-timeout=${FILE_TIMEOUT_MS}`, ...options, ...files]
-  const child = spawn(process.execPath, runner, { stdio: 'inherit', env: { ...process.env, ...env } })
-  interrupt.addEventListener('abort', () => child.kill('SIGTERM'))
+function runTests(args: string[], env: NodeJS.ProcessEnv, limit: AbortSignal): Promise<number> {
+  if (limit.aborted) return Promise.resolve(130)
+  const runner = ['--test', '--test-concurrency=2', `--test-timeout=${TEST_LIMIT_MS}`, ...args]
+  const child = spawn(process.execPath, runner, { stdio: 'inherit', env })
+  limit.addEventListener('abort', () => child.kill('SIGTERM'))
   return new Promise((done, fail) => {
     child.once('error', fail)
     child.once('exit', (code) => done(code ?? 130))
