@@ -7,8 +7,8 @@
 import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
 import type { Service } from '../base/service.ts'
-import { claimLanes } from '../store/lanes.ts'
-import type { ClaimedLane } from '../store/lanes.ts'
+import { claimLanes, claimMore } from '../store/lanes.ts'
+import type { ClaimedJob, ClaimedLane } from '../store/lanes.ts'
 import type { Pool } from '../store/pool.ts'
 import { runAttempt } from './attempt.ts'
 import type { AttemptDeps } from './attempt.ts'
@@ -52,7 +52,10 @@ export class Dispatcher implements Service {
   #wake = new AbortController()
   #loops: Promise<void>[] = []
   #soloInAir = false
-  readonly #failures = { claim: 0, timer: 0 }
+  readonly #failures = { claim: 0, timer: 0, refill: 0 }
+  /** The last claim found less than there was room for: nobody waits for a turn. */
+  #hasSpare = false
+  readonly #noticeSpare = new Set<() => void>()
 
   constructor(deps: AttemptDeps & { pool: Pool; options: DispatchOptions }) {
     this.#pool = deps.pool
@@ -107,6 +110,8 @@ export class Dispatcher implements Service {
     metrics.claimSeconds.observe((this.#clock.now() - now) / 1000)
     metrics.shed.inc(claimed.shed)
     for (const lane of claimed.lanes) this.#startTurn(lane, now + lane.timeoutMs + LEASE_MARGIN_MS)
+    this.#hasSpare = claimed.lanes.length < Math.min(room, claimBatch)
+    if (this.#hasSpare) for (const notice of this.#noticeSpare) notice()
     return claimed.lanes.length
   }
 
@@ -122,25 +127,43 @@ export class Dispatcher implements Service {
   }
 
   #startTurn(lane: ClaimedLane, leaseUntil: number): void {
-    const bytes = lane.jobs.reduce((sum, { event }) => sum + (event.data?.length ?? 0), 0)
-    const slot = this.#slots.enter(lane.tenantId, bytes)
+    const { claimBatch } = this.#options
     if (lane.solo) this.#soloInAir = true
     const turn = runTurn(lane, {
       clock: this.#clock,
       attempt: (of, job) => runAttempt(of, job, { ...this.#deps, signal: this.#abandoned.signal }),
       settle: (settlement) => this.#flusher.settle(settlement),
+      more: (of, atMost) => this.#more(of, atMost),
+      onSpare: (notice) => {
+        this.#noticeSpare.add(notice)
+        return () => void this.#noticeSpare.delete(notice)
+      },
       stopping: () => this.#stopping.signal.aborted,
-      slot,
+      enter: (jobs) => this.#slots.enter(lane.tenantId, bytesOf(jobs)),
       leaseUntil,
       leaseMarginMs: LEASE_MARGIN_MS,
+      parallel: claimBatch,
     }).finally(() => {
-      slot.leave()
       if (lane.solo) this.#soloInAir = false
       this.#turns.delete(turn)
       this.#deps.metrics.inAir.set(this.#slots.size)
     })
     this.#turns.add(turn)
     this.#deps.metrics.inAir.set(this.#slots.size)
+  }
+
+  /** Slots that the last claim left over go to parallel lanes: never before lanes that wait for their turn. */
+  async #more(lane: ClaimedLane, atMost: number): Promise<ClaimedJob[]> {
+    const { lanes: room, cappedTenants } = this.#slots.room()
+    if (!this.#hasSpare || room === 0 || cappedTenants.includes(lane.tenantId)) return []
+    const request = {
+      now: new Date(this.#clock.now()),
+      jobs: Math.min(atMost, room),
+      laneBytes: LANE_BYTES,
+      leaseMarginMs: LEASE_MARGIN_MS,
+    }
+    const more = await this.#step('refill', () => claimMore(this.#pool, lane, request))
+    return more ?? []
   }
 
   async #claimLoop(): Promise<void> {
@@ -162,7 +185,7 @@ export class Dispatcher implements Service {
   }
 
   /** Runs a step; a failing one is said once, retried with back-off, and answers null. */
-  async #step<T>(name: 'claim' | 'timer', step: () => Promise<T>): Promise<T | null> {
+  async #step<T>(name: 'claim' | 'timer' | 'refill', step: () => Promise<T>): Promise<T | null> {
     try {
       const result = await step()
       if (this.#failures[name] > 0) this.#deps.log.info({ part: name }, 'dispatch goes on')
@@ -176,4 +199,8 @@ export class Dispatcher implements Service {
       return null
     }
   }
+}
+
+function bytesOf(jobs: readonly ClaimedJob[]): number {
+  return jobs.reduce((sum, { event }) => sum + (event.data?.length ?? 0), 0)
 }

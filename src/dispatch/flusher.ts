@@ -14,10 +14,10 @@ import { isRecordFault } from '../store/fault.ts'
 import { afterOutcome } from './breaker.ts'
 import type { DispatchMetrics } from './metrics.ts'
 
-/** An attempt that has ended (none: the lane is only released), and its lane's next step. */
+/** Attempts of a lane that have ended, in their order (none: it is only released), and its next step. One at a time for each lane. */
 export interface Settlement {
   destination: DestinationKey
-  attempt: AttemptRow | null
+  attempts: AttemptRow[]
   step: LaneStep
   /** The breaker may not be pristine: look at it even on a success. */
   troubled: boolean
@@ -122,10 +122,10 @@ export class Flusher {
   async #record(settlements: Settlement[], now: number): Promise<Flushed> {
     const rows = {
       now: new Date(now),
-      attempts: settlements.flatMap(({ attempt }) => attempt ?? []),
-      steps: mergeSteps(settlements),
+      attempts: settlements.flatMap(({ attempts }) => attempts),
+      steps: settlements.map(({ step }) => step),
     }
-    const watched = settlements.filter((s) => s.attempt && this.#isWatched(s))
+    const watched = settlements.filter((settlement) => this.#isWatched(settlement))
     if (watched.length === 0) return await flushOutcomes(this.#pool, rows)
     const closed: DestinationKey[] = []
     const flushed = await transaction(this.#pool, async (client) => {
@@ -143,17 +143,20 @@ export class Flusher {
     return flushed
   }
 
-  #isWatched({ attempt, troubled, destination }: Settlement): boolean {
-    return troubled || attempt?.outcome === 'failed' || this.#troubled.has(keyOf(destination))
+  #isWatched({ attempts, troubled, destination }: Settlement): boolean {
+    if (attempts.length === 0) return false
+    return troubled || attempts.some(({ outcome }) => outcome === 'failed') || this.#troubled.has(keyOf(destination))
   }
 
   #afterOutcomes(breakers: BreakerRow[], settlements: Settlement[], now: number): BreakerRow[] {
     return breakers.map((before) => {
+      const outcomes = settlements
+        .filter(({ destination }) => keyOf(destination) === keyOf(before))
+        .flatMap(({ attempts }) => attempts)
       let breaker = before
-      for (const { attempt, destination } of settlements) {
-        if (!attempt || keyOf(destination) !== keyOf(before)) continue
-        const outcome = { delivered: attempt.outcome === 'delivered', now, random: this.#random }
-        breaker = { ...before, ...afterOutcome(breaker, outcome) }
+      for (const { outcome } of outcomes) {
+        const end = { delivered: outcome === 'delivered', now, random: this.#random }
+        breaker = { ...before, ...afterOutcome(breaker, end) }
       }
       if (breaker.state === 'open' && before.state !== 'open') this.#metrics.breakerOpened.inc()
       const pristine = breaker.state === 'closed' && breaker.failures === 0
@@ -166,27 +169,6 @@ export class Flusher {
 
 function takeBatch(waiting: Waiting[]): Waiting[] {
   return waiting.splice(0, MAX_BATCH)
-}
-
-/** One step a lane: of a parallel lane several attempts may have ended; the last step knows what is still in the air. */
-function mergeSteps(settlements: Settlement[]): LaneStep[] {
-  const steps = new Map<string, LaneStep>()
-  for (const { step } of settlements) {
-    const earlier = steps.get(step.subscriptionId)
-    steps.set(step.subscriptionId, earlier ? mergeStep(earlier, step) : step)
-  }
-  return [...steps.values()]
-}
-
-function mergeStep(earlier: LaneStep, later: LaneStep): LaneStep {
-  const streak = later.streak.cleared
-    ? later.streak
-    : {
-        cleared: earlier.streak.cleared,
-        firstFailureAt: earlier.streak.firstFailureAt ?? later.streak.firstFailureAt,
-        lastFailureAt: later.streak.lastFailureAt ?? earlier.streak.lastFailureAt,
-      }
-  return { ...later, settled: earlier.settled || later.settled, streak }
 }
 
 function settledOf(step: LaneStep, flushed: { lost: Set<string>; stopped: Set<string>; now: number }): Settled {

@@ -1,6 +1,7 @@
 // What time alone brings about: retries come due, leases run out, streaks get old. Every replica runs it; each row is done by one.
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
+import { cancelDeleted } from '../store/cancel.ts'
 import { tickLanes } from '../store/lanes.ts'
 import type { Pool } from '../store/pool.ts'
 import { disableForStreak, openStreaks } from '../store/streaks.ts'
@@ -14,6 +15,8 @@ export interface TimerOptions {
 
 /** Lanes that one tick takes of each kind; the rest is for the next one. */
 const LANES_PER_TICK = 500
+/** Deliveries of deleted subscriptions that one tick cancels. */
+const CANCELLED_PER_TICK = 1000
 
 interface TimerDeps {
   clock: Clock
@@ -31,6 +34,8 @@ export async function tick(pool: Pool, deps: TimerDeps): Promise<number> {
   deps.metrics.reclaimed.inc(lanes.expired)
   deps.metrics.deadLettered.inc({ reason: 'poisoned' }, lanes.poisoned)
   if (autodisable.enabled) await disableBroken(pool, deps, now)
+  const cancelled = await cancelDeleted(pool, now, CANCELLED_PER_TICK)
+  deps.metrics.deadLettered.inc({ reason: 'cancelled' }, cancelled)
   return lanes.ready
 }
 

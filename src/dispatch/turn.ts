@@ -1,5 +1,7 @@
 // A lane's turn: a leased lane's claimed jobs, run in its order, and then its release. A fifo or strict lane has one attempt in
-// the air at a time and starts the next one only after the last one's outcome is durable; a parallel lane starts them all.
+// the air at a time and starts the next one only after the last one's outcome is durable. A parallel lane starts them all, and
+// takes more while the process has slots to spare, so that one slow answer does not hold up what arrives behind it. Of one lane
+// there is never more than one settlement under way.
 import type { Clock } from '../base/clock.ts'
 import type { ClaimedJob, ClaimedLane } from '../store/lanes.ts'
 import type { AttemptRow, LaneStep } from '../store/outcomes.ts'
@@ -9,75 +11,112 @@ import type { Slot } from './slots.ts'
 export interface TurnDeps {
   clock: Clock
   /** One attempt; never rejects. */
-  attempt(lane: ClaimedLane, job: ClaimedJob): Promise<AttemptRow>
+  attempt: (lane: ClaimedLane, job: ClaimedJob) => Promise<AttemptRow>
   /** Resolves when the settlement is durable; never rejects. */
-  settle(settlement: Settlement): Promise<Settled>
+  settle: (settlement: Settlement) => Promise<Settled>
+  /** More jobs of a parallel lane that is leased, marked as in the air; none when the process has no slots to spare. Never rejects. */
+  more: (lane: ClaimedLane, atMost: number) => Promise<ClaimedJob[]>
+  /** Calls `notice` whenever the process has slots to spare, until the function that it gives back is called. */
+  onSpare: (notice: () => void) => () => void
   /** True once nothing new may be started. */
-  stopping(): boolean
-  slot: Slot
+  stopping: () => boolean
+  /** Takes a slot for jobs. */
+  enter: (jobs: readonly ClaimedJob[]) => Slot
   /** Epoch ms: until when the lane is ours. */
   leaseUntil: number
   leaseMarginMs: number
+  /** How many of a parallel lane may be in the air. */
+  parallel: number
 }
 
 /** Runs a claimed lane's jobs and gives it back. Resolves when it is released, or lost. Never rejects. */
 export async function runTurn(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
-  const [first] = lane.jobs
-  if (!first) return void (await turn.settle(settlement(lane, { attempt: null, inAir: [], underWay: false, turn })))
-  await (lane.ordering === 'parallel' ? runTogether(lane, turn) : runInLine(lane, turn))
+  const together = lane.ordering === 'parallel' && !lane.solo && !lane.probe
+  if (lane.jobs.length === 0) await turn.settle(settlement(lane, turn, { attempts: [], inAir: [], underWay: false }))
+  else await (together ? runTogether(lane, turn) : runInLine(lane, turn))
 }
 
 async function runInLine(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
+  const slot = turn.enter(lane.jobs)
   let { leaseUntil } = turn
   for (const [at, job] of lane.jobs.entries()) {
-    // Woken after a long pause: the lease would not outlast the attempt, and somebody else may have the lane.
-    if (turn.clock.now() + lane.timeoutMs > leaseUntil) return
-    turn.slot.restart()
+    if (!outlasts(leaseUntil, lane, turn)) break
+    slot.restart()
     const attempt = await turn.attempt(lane, job)
     const blocked = attempt.fate === 'retry' && !attempt.aside
     const next = blocked || turn.stopping() ? undefined : lane.jobs[at + 1]
-    const settled = await turn.settle(settlement(lane, { attempt, inAir: next ? [next] : [], underWay: false, turn }))
-    if (settled.kind !== 'going') return
+    const end = { attempts: [attempt], inAir: next ? [next] : [], underWay: false }
+    const settled = await turn.settle(settlement(lane, turn, end))
+    if (settled.kind !== 'going') break
     leaseUntil = settled.leaseUntil
   }
+  slot.leave()
 }
 
 async function runTogether(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
-  if (turn.clock.now() + lane.timeoutMs > turn.leaseUntil) return
-  const inAir = new Set(lane.jobs)
-  const ended = lane.jobs.map(async (job) => {
+  if (!outlasts(turn.leaseUntil, lane, turn)) return
+  const inAir = new Set<ClaimedJob>()
+  const ended: AttemptRow[] = []
+  let wake = Promise.withResolvers<void>()
+  const start = async (job: ClaimedJob): Promise<void> => {
+    const slot = turn.enter([job])
+    inAir.add(job)
     const attempt = await turn.attempt(lane, job)
+    slot.leave()
     inAir.delete(job)
-    await turn.settle(settlement(lane, { attempt, inAir: [...inAir], underWay: true, turn }))
-  })
-  await Promise.all(ended)
+    ended.push(attempt)
+    wake.resolve()
+  }
+  const forget = turn.onSpare(() => wake.resolve())
+  for (const job of lane.jobs) void start(job)
+  for (let ours = true; inAir.size + ended.length > 0;) {
+    await wake.promise
+    wake = Promise.withResolvers()
+    if (ended.length > 0) {
+      const end = { attempts: ended.splice(0), inAir: [...inAir], underWay: true }
+      ours = (await turn.settle(settlement(lane, turn, end))).kind === 'going'
+    }
+    const room = turn.parallel - inAir.size - ended.length
+    if (ours && !turn.stopping() && inAir.size > 0 && room >= turn.parallel / 2) {
+      for (const job of await turn.more(lane, room)) void start(job)
+    }
+  }
+  forget()
+}
+
+/** False when woken after a long pause: the lease would run out before the attempt, and somebody else may have the lane. */
+function outlasts(leaseUntil: number, lane: ClaimedLane, turn: TurnDeps): boolean {
+  return turn.clock.now() + lane.timeoutMs <= leaseUntil
 }
 
 function settlement(
   lane: ClaimedLane,
-  end: { attempt: AttemptRow | null; inAir: readonly ClaimedJob[]; underWay: boolean; turn: TurnDeps },
+  turn: TurnDeps,
+  end: { attempts: AttemptRow[]; inAir: readonly ClaimedJob[]; underWay: boolean },
 ): Settlement {
-  const { attempt, inAir, underWay, turn } = end
   const step: LaneStep = {
     subscriptionId: lane.subscriptionId,
     token: lane.token,
     wakeGen: lane.wakeGen,
     version: lane.version,
-    inAir,
-    underWay,
+    inAir: end.inAir,
+    underWay: end.underWay,
     leaseMs: lane.timeoutMs + turn.leaseMarginMs,
-    settled: attempt !== null,
-    streak: streakOf(attempt),
+    settled: end.attempts.length > 0,
+    streak: streakOf(end.attempts),
   }
-  const { tenantId, destinationKey } = lane
-  const troubled = lane.probe || lane.breakerFailures > 0
-  return { destination: { tenantId, destinationKey }, attempt, step, troubled }
+  const destination = { tenantId: lane.tenantId, destinationKey: lane.destinationKey }
+  return { destination, attempts: end.attempts, step, troubled: lane.probe || lane.breakerFailures > 0 }
 }
 
-function streakOf(attempt: AttemptRow | null): LaneStep['streak'] {
-  if (attempt?.outcome !== 'failed') {
-    return { cleared: attempt !== null, firstFailureAt: null, lastFailureAt: null }
+/** What attempts, in the order in which they ended, do to the lane's failure streak. */
+function streakOf(attempts: readonly AttemptRow[]): LaneStep['streak'] {
+  const streak: LaneStep['streak'] = { cleared: false, firstFailureAt: null, lastFailureAt: null }
+  for (const { outcome, startedAt, durationMs } of attempts) {
+    const failedAt = outcome === 'failed' ? startedAt + durationMs : null
+    if (failedAt === null) streak.cleared = true
+    streak.firstFailureAt = failedAt === null ? null : (streak.firstFailureAt ?? failedAt)
+    streak.lastFailureAt = failedAt
   }
-  const failedAt = attempt.startedAt + attempt.durationMs
-  return { cleared: false, firstFailureAt: failedAt, lastFailureAt: failedAt }
+  return streak
 }

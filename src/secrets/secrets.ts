@@ -6,7 +6,11 @@ import { randomBytes } from 'node:crypto'
 import { FlattenedEncrypt, flattenedDecrypt, type FlattenedJWE, type JWEHeaderParameters } from 'jose'
 import type { KeyRing } from './keyring.ts'
 
+/** The field of a subscription's signing secret: the same word where it is sealed and where it is opened. */
+export const SIGNING_SECRET = 'signing_secret'
+
 const SIGNING_SECRET_BYTES = 32
+const SIGNING_SECRET_PREFIX = 'whsec_'
 
 /** What a secret belongs to. */
 export interface SecretContext {
@@ -46,10 +50,15 @@ export function createSecretBox(ring: KeyRing): SecretBox {
   }
 }
 
-/** A new signing secret: `text` is what its owner is shown once, `key` what signs. */
+/** A new signing secret: `text` is what its owner is shown once and what is sealed, `key` what signs. */
 export function newSigningSecret(): { text: string; key: Buffer } {
   const key = randomBytes(SIGNING_SECRET_BYTES)
-  return { text: `whsec_${key.toString('base64')}`, key }
+  return { text: `${SIGNING_SECRET_PREFIX}${key.toString('base64')}`, key }
+}
+
+/** The key of a signing secret's text. */
+export function signingKey(text: string): Buffer {
+  return Buffer.from(text.slice(SIGNING_SECRET_PREFIX.length), 'base64')
 }
 
 async function seal(ring: KeyRing, plaintext: Buffer, context: SecretContext): Promise<string> {

@@ -172,20 +172,8 @@ left join (admitted a join leased l using (subscription_id)) on true
 left join turn_job t on t.subscription_id = a.subscription_id
 order by a.turn, a.subscription_id, t.nth`
 
-interface ClaimRow {
-  subscription_id: string | null
+interface JobRow {
   tenant_id: string
-  destination_key: string
-  version: number
-  token: number
-  wake_gen: number
-  ordering: Ordering
-  timeout_ms: number
-  retry_schedule: unknown
-  solo: boolean
-  probe: boolean
-  breaker_failures: number
-  delivery_id: string | null
   attempt_id: string
   attempts: number
   failures: number
@@ -200,6 +188,21 @@ interface ClaimRow {
   schema_major: number
   event_time: Date
   data: Buffer | null
+}
+
+interface ClaimRow extends JobRow {
+  subscription_id: string | null
+  destination_key: string
+  version: number
+  token: number
+  wake_gen: number
+  ordering: Ordering
+  timeout_ms: number
+  retry_schedule: unknown
+  solo: boolean
+  probe: boolean
+  breaker_failures: number
+  delivery_id: string | null
   shed: number
   held: number
 }
@@ -222,7 +225,7 @@ function laneOf(row: ClaimRow, subscriptionId: string): ClaimedLane {
   }
 }
 
-function jobOf(row: ClaimRow, deliveryId: string): ClaimedJob {
+function jobOf(row: JobRow, deliveryId: string): ClaimedJob {
   return {
     deliveryId,
     attemptId: row.attempt_id,
@@ -244,6 +247,65 @@ function jobOf(row: ClaimRow, deliveryId: string): ClaimedJob {
     },
   }
 }
+
+/**
+ * More jobs of a parallel lane that `lane` holds the lease of, marked as in the air; its lease starts anew. None when the lease
+ * is lost, the subscription has changed or the breaker is not closed.
+ */
+export async function claimMore(
+  db: Database,
+  lane: ClaimedLane,
+  request: { now: Date; jobs: number; laneBytes: number; leaseMarginMs: number },
+): Promise<ClaimedJob[]> {
+  const { rows } = await db.query<JobRow & { delivery_id: string }>({
+    name: 'claim_more',
+    text: CLAIM_MORE,
+    values: [
+      request.now,
+      lane.subscriptionId,
+      lane.token,
+      lane.version,
+      request.jobs,
+      request.laneBytes,
+      lane.timeoutMs + request.leaseMarginMs,
+    ],
+  })
+  return rows.map((row) => jobOf(row, row.delivery_id))
+}
+
+const CLAIM_MORE = `
+with held as materialized (
+  select subscription_id, in_air from lane l
+  where subscription_id = $2 and lease_token = $3 and version = $4 and state = 'leased' and not exists (
+    select from destination d where d.tenant_id = l.tenant_id and d.destination_key = l.destination_key and d.state <> 'closed')
+  for no key update
+), job as materialized (
+  select j.*, uuid7($1) as attempt_id, e.attributes, e.traceparent, e.tracestate, e.source, e.resource_type, e.event_key,
+    e.schema_major, coalesce(e.record_time, e.received_at) as event_time, e.data,
+    sum(e.data_bytes) over (order by j.nth) - e.data_bytes as bytes_before
+  from held h
+  cross join lateral (
+    select line.*, row_number() over (order by line.aside desc, case when line.aside then line.due_at end, line.seq) as nth
+    from (
+      (select id, tenant_id, ce_id, attempts, failures, aside, due_at, seq from delivery
+        where subscription_id = $2 and aside and due_at <= $1 and id <> all(h.in_air) order by due_at, seq limit $5)
+      union all
+      (select id, tenant_id, ce_id, attempts, failures, aside, due_at, seq from delivery
+        where subscription_id = $2 and not aside and (attempts = 0 or due_at <= $1) and id <> all(h.in_air) order by seq limit $5)
+    ) line order by nth limit $5
+  ) j
+  join event_inbox e on e.tenant_id = j.tenant_id and e.ce_id = j.ce_id
+), turn_job as materialized (
+  select * from job where nth = 1 or bytes_before < $6
+), marked as (
+  update lane set lease_until = $1::timestamptz + $7::integer * interval '1 ms',
+    in_air = lane.in_air || (select array_agg(id order by nth) from turn_job),
+    in_air_attempts = lane.in_air_attempts || (select array_agg(attempt_id order by nth) from turn_job)
+  from held h where lane.subscription_id = h.subscription_id and exists (select from turn_job)
+)
+select tenant_id, id as delivery_id, attempt_id, attempts, failures, aside, ce_id, attributes, traceparent, tracestate, source,
+  resource_type, event_key, schema_major, event_time, data
+from turn_job order by nth`
 
 /**
  * Puts lanes back into the ring because something changed for them (a retry by hand, a replay, an edit, a breaker that was

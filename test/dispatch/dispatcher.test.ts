@@ -272,3 +272,82 @@ test('turns go round the tenants: one with many subscriptions gets no more than 
   const places = sink.attempts.flatMap(({ event }, place) => (event.tenantId === 'small' ? place : []))
   assert.ok(Math.max(...places) <= 6, `the small tenant was served at ${places.join()}`)
 })
+
+test('a parallel lane takes what arrives while one of its attempts is slow', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  const clock = manualClock()
+  const gate = Promise.withResolvers<void>()
+  const slow = anEvent({ resourceType: 'slow' })
+  const sink = scriptedSink(async ({ event }) => {
+    if (event.id === slow.id) await gate.promise
+    return delivered
+  })
+  const dispatcher = testDispatcher({ pool, clock, sink })
+  await insertSubscription(pool, { ordering: 'parallel' })
+  await arrive(pool, [slow], new Date(clock.now()))
+  await dispatcher.claim()
+  await arrive(pool, [anEvent(), anEvent()], new Date(clock.now()))
+  await dispatcher.claim()
+  while ((await rows(pool, "select from delivery_history where state = 'delivered'")).length < 2) {
+    await dispatcher.claim()
+  }
+  assert.deepEqual(await rows(pool, 'select state, cardinality(in_air) as in_air from lane'), [
+    { state: 'leased', in_air: 1 },
+  ])
+  gate.resolve()
+  await dispatcher.settled()
+  assert.equal(sink.attempts.length, 3)
+  assert.equal((await rows(pool, 'select from delivery')).length, 0)
+})
+
+test("a deleted subscription's queue is cancelled, and nothing more is sent", async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  const clock = manualClock()
+  const sink = scriptedSink()
+  const dispatcher = testDispatcher({ pool, clock, sink })
+  const { id } = await insertSubscription(pool)
+  await arrive(pool, [anEvent(), anEvent()], new Date(clock.now()))
+  await pool.query('update subscription set deleted_at = $2, version = version + 1 where id = $1', [
+    id,
+    new Date(clock.now()),
+  ])
+  await pool.query('update lane set version = version + 1 where subscription_id = $1', [id])
+  await drain(dispatcher)
+  await dispatcher.tick()
+  assert.equal(sink.attempts.length, 0)
+  assert.deepEqual(await rows(pool, 'select state, reason, count(*)::int as n from delivery_history group by 1, 2'), [
+    { state: 'dead_lettered', reason: 'cancelled', n: 2 },
+  ])
+  assert.deepEqual(await rows(pool, 'select drained_at from subscription'), [{ drained_at: null }])
+  clock.advance(10 * 60_000)
+  await dispatcher.tick()
+  assert.deepEqual(await rows(pool, 'select drained_at from subscription'), [{ drained_at: new Date(clock.now()) }])
+})
+
+test('a streak that is sustained and spread switches the subscription off, and never its verification', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  const clock = manualClock()
+  const sink = scriptedSink(() => failed())
+  const dispatcher = testDispatcher({ pool, clock, sink })
+  await insertSubscription(pool, { retrySchedule: [0] })
+  await arrive(pool, [anEvent()], new Date(clock.now()))
+  await drain(dispatcher)
+  clock.advance(12 * HOUR)
+  await arrive(pool, [anEvent()], new Date(clock.now()))
+  await drain(dispatcher)
+  clock.advance(108 * HOUR - 1)
+  await dispatcher.tick()
+  assert.deepEqual(await rows(pool, 'select enabled from subscription'), [{ enabled: true }])
+  clock.advance(1)
+  await dispatcher.tick()
+  assert.deepEqual(
+    await rows(
+      pool,
+      'select enabled, verification_state, disabled_at, s.version = l.version as agree from subscription s, lane l',
+    ),
+    [{ enabled: false, verification_state: 'active', disabled_at: new Date(clock.now()), agree: true }],
+  )
+})
