@@ -8,7 +8,7 @@ const TRACESTATE_VALUE = '[ -+\\--<>-~]{0,255}[!-+\\--<>-~]'
 const TRACESTATE_MEMBER = new RegExp(`^${TRACESTATE_KEY}=${TRACESTATE_VALUE}$`)
 
 /** What everybody has to pass on; longer ones may be dropped. */
-export const MAX_TRACESTATE_LENGTH = 512
+const MAX_TRACESTATE_LENGTH = 512
 const MAX_TRACESTATE_MEMBERS = 32
 
 /** Whether `text` is a `traceparent` of exactly the four fields, with ids that are not all zeros. */

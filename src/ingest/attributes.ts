@@ -7,7 +7,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { ReasonCode } from '../event/reason.ts'
 import type { IncomingRecord } from '../event/record.ts'
-import { MAX_TRACESTATE_LENGTH, isTraceparent, isTracestate } from '../event/trace-context.ts'
+import { isTraceparent, isTracestate } from '../event/trace-context.ts'
 import { cut, hex, quoted } from './detail.ts'
 
 /** Why a record is no event: the code, and a sentence of at most 300 characters that any text column can hold. */
@@ -33,8 +33,8 @@ export function readHeaders(headers: IncomingRecord['headers']): RecordContext |
   const extensions: string[] = []
   let someAreEmpty = false
   for (const [key, value] of headers) {
-    const name = key && attributeName(key)
-    if (!name) continue
+    const name = key === null ? null : attributeName(key)
+    if (name === null) continue
     if (value && !isUtf8(value)) return notUtf8(name, value)
     const text = value ? value.toString() : ''
     const earlier = attributes[name]
@@ -107,7 +107,6 @@ function traceHeader(
   let text: string | null = null
   for (const [key, value] of headers) {
     if (!value || key?.length !== name.length || !key.equals(name)) continue
-    if (value.length + (text?.length ?? 0) > MAX_TRACESTATE_LENGTH) return null
     text = text === null ? value.toString('latin1') : `${text},${value.toString('latin1')}`
   }
   return text !== null && isValid(text) ? text : null

@@ -195,8 +195,7 @@ function disagreements(values: Values, { topic, value }: IncomingRecord): Set<st
   const [source, type, resource, event] = ['source', 'type', 'resourcetype', 'eventtype'].map((name) =>
     values.get(name)!,
   )
-  if (topic.split('.').join() !== ['lerian', 'streaming', source].join()) return new Set(['source_topic_mismatch'])
-  if (type!.split('.').join() !== ['studio', 'lerian', source, resource, event].join())
-    return new Set(['type_mismatch'])
+  if (topic !== ['lerian', 'streaming', source].join('.')) return new Set(['source_topic_mismatch'])
+  if (type !== ['studio', 'lerian', source, resource, event].join('.')) return new Set(['type_mismatch'])
   return new Set(value && value.length > 1024 * 1024 ? ['payload_too_large'] : [])
 }

@@ -45,12 +45,17 @@ function bytesOf(value: string | Buffer | null): Buffer | null {
 
 /** A valid record with none to a few random faults, among them any bytes anywhere. */
 export function spoiltRecord(random: () => number): IncomingRecord {
-  const record = recordWith(
-    random() < 0.3 ? { subject: 'loan-42', datacontenttype: 'application/json', priority: 'high' } : {},
-  )
+  const record = recordWith(pick(BEGINNINGS, random))
   for (let faults = Math.floor(random() * 4); faults > 0; faults--) pick(SPOILERS, random)(record, random)
   return record
 }
+
+const BEGINNINGS = [
+  {},
+  {},
+  { subject: 'loan-42', datacontenttype: 'application/json', priority: 'high' },
+  { systemevent: 'true' },
+]
 
 type Spoiler = (record: IncomingRecord, random: () => number) => void
 
@@ -141,6 +146,6 @@ function changedByte(bytes: Buffer | null, random: () => number): Buffer | null 
 }
 
 function randomBytes(random: () => number): Buffer {
-  const length = Math.floor(random() ** 6 * 3000)
+  const length = Math.floor(random() ** 12 * 3000)
   return Buffer.from(Array.from({ length }, () => Math.floor(random() * 256)))
 }
