@@ -1,7 +1,7 @@
 // Which addresses the hub may be made to call. Tenants choose the URLs, so without this they could reach whatever the hub can:
 // its own host, its private network, a cloud's metadata service. One list of refused ranges serves twice: `urlFaults` judges a
-// URL when it is registered, by its syntax and a literal address alone; `refusedAddresses` goes to the sockets, which check the
-// address that is really connected to, after the name was looked up, at every connection (a name may change its mind).
+// URL when it is registered, by its syntax and a literal address alone; `refusedAddresses` goes to the sockets (connector.ts),
+// which check the address that is really connected to, after the name was looked up, each time (a name may change its mind).
 import { BlockList, isIP } from 'node:net'
 
 const MAX_URL_LENGTH = 2048
@@ -29,22 +29,30 @@ const REFUSED_IPV4 = [
   '240.0.0.0/4', // reserved, and broadcast
 ]
 
-/** Only 2000::/3 is global unicast; all the rest is refused, and of it what carries or leads to an IPv4 address, or is not for use. */
-const REFUSED_IPV6 = [
-  '::/3', // unspecified, loopback, IPv4-mapped and -compatible, NAT64 (64:ff9b::/96, 64:ff9b:1::/48), discard
+/** Of 2000::/3, the only global unicast range, what leads to an IPv4 address or is not for use. */
+const REFUSED_GLOBAL_IPV6 = [
   '2001::/23', // IETF protocol assignments: Teredo, benchmarks, ORCHID
   '2001:db8::/32', // documentation
   '2002::/16', // 6to4
   '2620:4f:8000::/48', // AS112
   '3fff::/20', // documentation
-  '4000::/2', // not assigned, and segment routing
-  '8000::/1', // not assigned, unique local, link-local, site-local, multicast
 ]
+
+/**
+ * All outside 2000::/3: unspecified, loopback, IPv4-compatible and -translated, NAT64, discard; unique local, link-local,
+ * multicast; what is not assigned. Only ::ffff:0:0/96 is left out: the list judges an IPv4-mapped address as the IPv4 address
+ * that it is, and would hold an IPv6 range around it against every IPv4 address.
+ */
+const REFUSED_OTHER_IPV6 = [
+  ['::', '::fffe:ffff:ffff'],
+  ['::1:0:0:0', '1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
+  ['4000::', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
+] as const
 
 /** Names that mean something only inside some network, beside those without any dot. */
 const PRIVATE_NAME = /(^|\.)(localhost|local|localdomain|internal|intranet|private|corp|home|lan|svc|onion|home\.arpa)$/
 
-/** For the `blockList` option of a socket. IPv4-mapped IPv6 addresses are refused, whatever they map. */
+/** For the `blockList` option of a TCP socket; a TLS socket ignores it. */
 export const refusedAddresses: BlockList = buildBlockList()
 
 /**
@@ -79,12 +87,13 @@ function isPrivateHost(url: URL): boolean {
 
 function buildBlockList(): BlockList {
   const list = new BlockList()
-  for (const range of REFUSED_IPV4) addRange(list, range, 'ipv4')
-  for (const range of REFUSED_IPV6) addRange(list, range, 'ipv6')
+  for (const subnet of REFUSED_IPV4) addSubnet(list, subnet, 'ipv4')
+  for (const subnet of REFUSED_GLOBAL_IPV6) addSubnet(list, subnet, 'ipv6')
+  for (const [first, last] of REFUSED_OTHER_IPV6) list.addRange(first, last, 'ipv6')
   return list
 }
 
-function addRange(list: BlockList, range: string, family: 'ipv4' | 'ipv6'): void {
-  const [network = '', bits] = range.split('/')
+function addSubnet(list: BlockList, subnet: string, family: 'ipv4' | 'ipv6'): void {
+  const [network = '', bits] = subnet.split('/')
   list.addSubnet(network, Number(bits), family)
 }

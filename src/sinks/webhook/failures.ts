@@ -40,6 +40,7 @@ const OURS = /^UND_ERR_(DESTROYED|CLOSED)$/
 /** The code of an error; of several addresses tried in vain, that of each. */
 function codesOf(error: unknown): string[] {
   if (!(error instanceof Error)) return []
+  if (error.name === 'HTTPParserError') return [error.name]
   const own = 'code' in error && typeof error.code === 'string' ? [error.code] : []
   return error instanceof AggregateError ? [...own, ...error.errors.flatMap(codesOf)] : own
 }

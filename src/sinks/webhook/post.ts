@@ -1,9 +1,8 @@
 // One POST: a wall-clock limit around all of it (lookup, connection, TLS, sending, waiting), and no more of the answer than is
 // needed. The status decides; the body is only for the record. So once the headers are there, an answer that is short and
 // comes at once leaves its connection in the pool for the next request, and one that is long, slow or endless loses it.
-import type { LookupFunction } from 'node:net'
 import { Agent } from 'undici'
-import { refusedAddresses } from './address-guard.ts'
+import { createConnector, type ConnectorOptions } from './connector.ts'
 import { failed, failureOf, type Failed } from './failures.ts'
 
 /** What is kept of an answer. */
@@ -30,16 +29,15 @@ export interface Answer {
   body: Buffer
 }
 
-/** A pool of connections for each origin. `lookup` replaces the platform's way to resolve names. */
-export function createAgent(options: { allowPrivate: boolean; lookup?: LookupFunction | undefined }): Agent {
-  const { allowPrivate, lookup } = options
+/** A pool of connections for each origin. */
+export function createAgent(options: ConnectorOptions): Agent {
   return new Agent({
+    connect: createConnector(options),
     // HTTP/1.1 only: giving up a connection then harms no other request.
     allowH2: false,
     // The wall-clock limit covers both, and more exactly.
     headersTimeout: 0,
     bodyTimeout: 0,
-    connect: { ...(!allowPrivate && { blockList: refusedAddresses }), ...(lookup && { lookup }) },
   })
 }
 

@@ -1,25 +1,21 @@
 // The webhook sink: one signed HTTP POST for each attempt. Success is a 2xx whose headers arrive within the destination's
 // time-out; everything else is a failure with its class, and nothing is ever thrown at the caller.
-import type { LookupFunction } from 'node:net'
 import type { Agent } from 'undici'
 import { messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/log.ts'
 import type { AttemptRequest, Destination, Outcome, ProbeRequest, Sink } from '../sink.ts'
 import { encodeEvent } from './cloudevents.ts'
+import type { ConnectorOptions } from './connector.ts'
 import { failed, type Failed } from './failures.ts'
 import { messageHeaders, type WebhookMessage } from './headers.ts'
 import { createAgent, post, type Answer } from './post.ts'
 import { traceHeaders } from './trace.ts'
 import { VERIFICATION_EVENT_TYPE, echoes, newChallenge, verificationBody } from './verification.ts'
 
-export interface WebhookSinkOptions {
-  /** Plain http and private addresses are let through. */
-  allowPrivate: boolean
+export interface WebhookSinkOptions extends ConnectorOptions {
   /** For `user-agent: streaming-hub/<version>`. */
   userAgentVersion: string
   log: Log
-  /** How host names are looked up; without it the platform's own way. */
-  lookup?: LookupFunction
 }
 
 interface Webhook extends WebhookSinkOptions {

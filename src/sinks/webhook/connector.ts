@@ -1,0 +1,31 @@
+// How connections are made: always a TCP socket with the address guard on it first, then TLS on top of that socket. Not in one
+// step, because Node drops `blockList` in `tls.connect`: the guard would stand before http only, and look as if it stood
+// before both. The socket judges the very address that it is about to connect to, whichever of a name's addresses that is.
+import type { LookupFunction } from 'node:net'
+import { buildConnector } from 'undici'
+import { refusedAddresses } from './address-guard.ts'
+
+export interface ConnectorOptions {
+  /** Lets plain http and private addresses through. */
+  allowPrivate: boolean
+  /** How host names are looked up; without it the platform's own way. */
+  lookup?: LookupFunction
+}
+
+/** A refused address fails with the code `ERR_IP_BLOCKED` before anything is sent to it. */
+export function createConnector({ allowPrivate, lookup }: ConnectorOptions): buildConnector.connector {
+  const connectTcp = buildConnector({
+    ...(!allowPrivate && { blockList: refusedAddresses }),
+    ...(lookup && { lookup }),
+  })
+  const startTls = buildConnector({ allowH2: false })
+  return (target, callback) => {
+    const isTls = target.protocol === 'https:'
+    const port = target.port || (isTls ? '443' : '80')
+    connectTcp({ ...target, protocol: 'http:', port }, (...result) => {
+      const [error, socket] = result
+      if (error || !isTls) callback(...result)
+      else startTls({ ...target, port, httpSocket: socket }, callback)
+    })
+  }
+}

@@ -1,0 +1,54 @@
+// A self-signed certificate, made on the spot: Node can make keys but no certificates, and a stored one would expire.
+import { generateKeyPairSync, sign } from 'node:crypto'
+
+/** For the DNS name and 127.0.0.1; PEM, valid for ten years around now. */
+export function selfSigned(name: string): { cert: string; key: string } {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const algorithm = sequence(oid('2a8648ce3d040302')) // ecdsa-with-SHA256
+  const distinguished = sequence(der(0x31, sequence(oid('550403'), der(0x0c, Buffer.from(name)))))
+  const names = sequence(der(0x82, Buffer.from(name)), der(0x87, Buffer.from([127, 0, 0, 1])))
+  const extensions = sequence(
+    sequence(oid('551d11'), der(0x04, names)), // subjectAltName
+    sequence(oid('551d13'), der(0x04, sequence(der(0x01, Buffer.from([0xff]))))), // basicConstraints: CA
+  )
+  const year = new Date().getUTCFullYear()
+  const body = sequence(
+    der(0xa0, integer(2)),
+    integer(1),
+    algorithm,
+    distinguished,
+    sequence(time(year - 5), time(year + 5)),
+    distinguished,
+    publicKey.export({ type: 'spki', format: 'der' }),
+    der(0xa3, extensions),
+  )
+  const signature = der(0x03, Buffer.from([0]), sign('sha256', body, privateKey))
+  const base64 = sequence(body, algorithm, signature).toString('base64')
+  return {
+    cert: `-----BEGIN CERTIFICATE-----\n${base64}\n-----END CERTIFICATE-----\n`,
+    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  }
+}
+
+function der(tag: number, ...parts: Buffer[]): Buffer {
+  const content = Buffer.concat(parts)
+  const { length } = content
+  const size = length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff]
+  return Buffer.concat([Buffer.from([tag, ...size]), content])
+}
+
+function sequence(...parts: Buffer[]): Buffer {
+  return der(0x30, ...parts)
+}
+
+function integer(value: number): Buffer {
+  return der(0x02, Buffer.from([value]))
+}
+
+function oid(hex: string): Buffer {
+  return der(0x06, Buffer.from(hex, 'hex'))
+}
+
+function time(year: number): Buffer {
+  return der(0x18, Buffer.from(`${year}0101000000Z`))
+}
