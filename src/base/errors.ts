@@ -6,6 +6,7 @@ export const errorCatalogue = {
   unauthenticated: { status: 401, retryable: false, title: 'Authentication is required' },
   forbidden: { status: 403, retryable: false, title: 'The credential lacks the scope that this needs' },
   not_found: { status: 404, retryable: false, title: 'There is no such object' },
+  method_not_allowed: { status: 405, retryable: false, title: 'The path does not take this method' },
   conflict: { status: 409, retryable: false, title: 'The object is not in a state that allows this' },
   payload_too_large: { status: 413, retryable: false, title: 'The body is too large' },
   unsupported_media_type: { status: 415, retryable: false, title: 'The content type is not supported' },

@@ -1,0 +1,45 @@
+// Local mode without authentication: everybody may do everything, as the tenant that they name themselves. The composition root
+// uses it in ENV=local alone, and says so loudly.
+import type { IncomingHttpHeaders } from 'node:http'
+import { HubError } from '../../base/errors.ts'
+import type { Authenticator } from './authenticate.ts'
+import { SCOPES } from './principal.ts'
+
+const HEADER = 'x-tenant-id'
+const MAX_TENANT_BYTES = 256
+
+/** The tenant is that of `x-tenant-id`, else `defaultTenantId`. */
+export function localAuthenticator({ defaultTenantId }: { defaultTenantId: string }): Authenticator {
+  return {
+    name: 'local',
+    authenticate: async ({ headers }) => ({
+      tenantId: tenantOf(headers) ?? defaultTenantId,
+      scopes: new Set(SCOPES),
+      name: 'local',
+    }),
+  }
+}
+
+function tenantOf(headers: IncomingHttpHeaders): string | null {
+  const header = headers[HEADER]
+  if (header === undefined) return null
+  const tenantId = utf8(String(header))
+  if (tenantId === null || !isTenantId(tenantId)) {
+    const message = `must be 1 to ${MAX_TENANT_BYTES} bytes of UTF-8 that are not all white space, without control characters`
+    throw new HubError('invalid_request', 'The tenant is not valid.', { faults: [{ path: HEADER, message }] })
+  }
+  return tenantId
+}
+
+/** Node reads a header's bytes as Latin-1. */
+function utf8(header: string): string | null {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(header, 'latin1'))
+  } catch {
+    return null
+  }
+}
+
+function isTenantId(text: string): boolean {
+  return Buffer.byteLength(text) <= MAX_TENANT_BYTES && text.trim() !== '' && !/\p{Cc}/u.test(text)
+}

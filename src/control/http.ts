@@ -1,0 +1,184 @@
+// The HTTP server under all routes: ids, authentication, problems, headers, metrics, and one log line for each request. A route
+// that does not say who may call it is refused at start.
+import assert from 'node:assert/strict'
+import { randomUUIDv7 } from 'node:crypto'
+import { STATUS_CODES, type IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import helmet from '@fastify/helmet'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import { LogController, fastify, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify'
+import { HubError, errorCatalogue, messageOf, type ErrorCode } from '../base/errors.ts'
+import type { Log } from '../base/log.ts'
+import type { Registry } from '../base/metrics.ts'
+import type { Api } from './api.ts'
+import { authenticate, type Authenticator } from './auth/authenticate.ts'
+import { httpMetrics } from './metrics.ts'
+import { DOCS_PREFIX } from './openapi.ts'
+import { PROBLEM_JSON, problemOf, problemType, sendProblem } from './problems.ts'
+import { RouteTable } from './route-table.ts'
+import { ProblemSchema, refer } from './schemas/common.ts'
+import { validatorCompiler } from './validation.ts'
+
+/** Of JSON requests; ingest has its own. */
+const BODY_LIMIT_BYTES = 256 * 1024
+const REQUEST_TIMEOUT_MS = 30_000
+/** A tenant's name may be in a path, percent-encoded. */
+const MAX_PARAM_LENGTH = 2048
+/** The hub may be reached over plain HTTP inside a cluster: what ends TLS in front of it upgrades and pins. */
+const POLICY = { directives: { upgradeInsecureRequests: null } }
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
+
+export interface HttpDeps {
+  log: Log
+  registry: Registry
+  authenticators: readonly Authenticator[]
+}
+
+/** An instance without routes, not listening. */
+export function createHttp(deps: HttpDeps): Api {
+  const app = fastify({
+    loggerInstance: deps.log,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
+    genReqId: requestId,
+    bodyLimit: BODY_LIMIT_BYTES,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    // What comes on an open connection while the server closes is still answered.
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: MAX_PARAM_LENGTH, ignoreTrailingSlash: true },
+    clientErrorHandler: answerBrokenRequest,
+    frameworkErrors: (error, request, reply) => answerError(error, request, reply),
+  }).withTypeProvider<TypeBoxTypeProvider>() as unknown as Api
+  app.setValidatorCompiler(validatorCompiler)
+  // Answers are made by typed views, and a test holds them to their schemas.
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data))
+  app.decorateRequest('principal', null)
+  app.setErrorHandler(answerError)
+  addRouteRules(app, deps.authenticators)
+  addHeaders(app)
+  addReports(app, deps.registry)
+  readJson(app)
+  return app
+}
+
+function requestId(request: IncomingMessage): string {
+  const given = request.headers['x-request-id']
+  return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUIDv7()
+}
+
+function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const problem = problemOf(error, request.id)
+  if (problem.status >= 500) request.log.error({ err: error }, problem.detail)
+  sendProblem(reply, problem)
+}
+
+/** What is no HTTP at all never gets to a route. */
+function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  const status = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400
+  const problem = problemOf(
+    new HubError('invalid_request', 'The request is not HTTP that can be read.'),
+    randomUUIDv7(),
+  )
+  const body = JSON.stringify({ ...problem, status })
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    `content-type: ${PROBLEM_JSON}`,
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
+}
+
+/** Each route says who may call it; unknown paths are 404, known ones with another method 405. */
+function addRouteRules(app: Api, authenticators: readonly Authenticator[]): void {
+  const table = new RouteTable()
+  app.addHook('onRoute', (route) => {
+    table.add(route)
+    const access = route.config?.access ?? (route.url.startsWith(DOCS_PREFIX) ? 'public' : undefined)
+    assert(access, `the route ${String(route.method)} ${route.url} does not say who may call it`)
+    documentProblems(route, access !== 'public')
+    if (access === 'public') return
+    const guard = async (request: FastifyRequest) => await authenticate(request, authenticators, access)
+    route.onRequest = [guard, ...[route.onRequest ?? []].flat()]
+  })
+  app.setNotFoundHandler((request, reply) => {
+    const allowed = table.methodsOf(request.url)
+    if (allowed.length === 0) throw new HubError('not_found', 'There is no such path.')
+    reply.header('allow', allowed.join(', '))
+    throw new HubError('method_not_allowed', `This path takes ${allowed.join(', ')}.`)
+  })
+}
+
+/** Adds to a route's documentation the problems that follow from its form, and those that it names. */
+function documentProblems(route: RouteOptions, authenticated: boolean): void {
+  const { schema } = route
+  if (!schema || (schema as { hide?: boolean }).hide) return
+  const takesInput = schema.body ?? schema.querystring ?? schema.params
+  const codes: ErrorCode[] = [
+    ...(takesInput ? (['invalid_request'] as const) : []),
+    ...(authenticated ? (['unauthenticated', 'forbidden'] as const) : []),
+    ...(schema.body ? (['payload_too_large', 'unsupported_media_type'] as const) : []),
+    ...(route.config?.problems ?? []),
+    'internal',
+    'unavailable',
+  ]
+  const problems = codes.map((code) => [errorCatalogue[code].status, problemAnswer(code)])
+  schema.response = { ...Object.fromEntries(problems), ...(schema.response as object | undefined) }
+}
+
+function problemAnswer(code: ErrorCode): object {
+  return {
+    description: `${code}: ${errorCatalogue[code].title} (${problemType(code)})`,
+    content: { [PROBLEM_JSON]: { schema: refer(ProblemSchema) } },
+  }
+}
+
+function addHeaders(app: Api): void {
+  void app.register(helmet, { strictTransportSecurity: false, contentSecurityPolicy: POLICY })
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+    reply.header('cache-control', 'no-store')
+  })
+}
+
+function addReports(app: Api, registry: Registry): void {
+  const metrics = httpMetrics(registry)
+  app.addHook('onResponse', async (request, reply) => {
+    const { method } = request
+    const route = request.routeOptions.url ?? 'unknown'
+    metrics.requests.inc({ method, route, status: `${Math.floor(reply.statusCode / 100)}xx` })
+    metrics.seconds.observe({ method, route }, reply.elapsedTime / 1000)
+    const { tenantId: tenant_id, name: caller } = request.principal ?? {}
+    const line = {
+      method,
+      route,
+      status: reply.statusCode,
+      duration_ms: Math.round(reply.elapsedTime),
+      tenant_id,
+      caller,
+    }
+    // Probes of health come every few seconds for ever.
+    request.log[request.principal ? 'info' : 'debug'](line, 'request')
+  })
+}
+
+/** No body is none, also where a content type is named for it; one that does not parse says where. */
+function readJson(app: Api): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.removeContentTypeParser(['application/json', 'text/plain'])
+  const types = ['application/json', 'application/merge-patch+json']
+  app.addContentTypeParser<string>(types, { parseAs: 'string' }, (request, body, done) => {
+    if (body === '') done(null, undefined)
+    else void parse(request, body, (error, value) => done(error && notJson(body), value))
+  })
+}
+
+function notJson(body: string): HubError {
+  let message = 'holds a name that is not allowed'
+  try {
+    JSON.parse(body)
+  } catch (error) {
+    message = messageOf(error)
+  }
+  return new HubError('invalid_request', 'The body is not valid JSON.', { faults: [{ path: '', message }] })
+}

@@ -1,0 +1,25 @@
+// What the control plane counts: requests by the route's template, never by what callers put into a path.
+import { Counter, Histogram } from '@prometheus-io/client'
+import type { Registry } from '../base/metrics.ts'
+
+export type HttpMetrics = ReturnType<typeof httpMetrics>
+
+/** Defines the control plane's metrics on `registry`. */
+export function httpMetrics(registry: Registry) {
+  const registers = [registry]
+  return {
+    requests: new Counter({
+      name: 'hub_http_requests_total',
+      help: 'Requests by method, route and class of the status',
+      labelNames: ['method', 'route', 'status'] as const,
+      registers,
+    }),
+    seconds: new Histogram({
+      name: 'hub_http_request_seconds',
+      help: 'Time until the answer was sent',
+      labelNames: ['method', 'route'] as const,
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60],
+      registers,
+    }),
+  }
+}

@@ -1,0 +1,61 @@
+// The API's document: made from the routes and their schemas, so that it cannot say anything else than what is served.
+import type { SwaggerOptions } from '@fastify/swagger'
+import { ProblemSchema } from './schemas/common.ts'
+import { AttemptSchema, DeadLetterSchema, DeliveryDetail, DeliverySchema } from './schemas/delivery.ts'
+import { EventSchema, Explanation, IngestVerdict } from './schemas/event.ts'
+import { Health, Readiness } from './schemas/health.ts'
+import { BreakerSchema, PartitionLagSchema, QuarantinedSchema, TenantSchema, TopicSchema } from './schemas/operators.ts'
+import { SecretRotated, SubscriptionCreated, SubscriptionSchema, VerificationSchema } from './schemas/subscription.ts'
+
+/** Everything under it is the documentation's own, and public. */
+export const DOCS_PREFIX = '/docs'
+
+const DESCRIPTION = `Subscribe to a platform's business events, look at what was delivered, and try again.
+
+Times are RFC 3339 in UTC, ids UUIDs. Lists come in pages: \`limit\`, and \`next_cursor\` for the next one. Every error is
+\`application/problem+json\` with a stable \`code\`. What belongs to another tenant is not found.`
+
+export function openApiOptions(version: string): SwaggerOptions {
+  return {
+    openapi: {
+      openapi: '3.1.0',
+      info: { title: 'Streaming Hub', version, description: DESCRIPTION },
+      components: { schemas: components() },
+      tags: [
+        { name: 'subscriptions', description: 'Which events, to which destination, how' },
+        { name: 'deliveries', description: 'One event for one subscription, with its attempts' },
+        { name: 'events', description: 'What producers wrote' },
+        { name: 'operators', description: 'Across tenants' },
+        { name: 'health', description: 'For those who watch the hub' },
+      ],
+    },
+    exposeHeadRoutes: false,
+  }
+}
+
+/** What routes refer to by name. */
+const NAMED = [
+  AttemptSchema,
+  BreakerSchema,
+  DeadLetterSchema,
+  DeliveryDetail,
+  DeliverySchema,
+  EventSchema,
+  Explanation,
+  Health,
+  IngestVerdict,
+  PartitionLagSchema,
+  ProblemSchema,
+  QuarantinedSchema,
+  Readiness,
+  SecretRotated,
+  SubscriptionCreated,
+  SubscriptionSchema,
+  TenantSchema,
+  TopicSchema,
+  VerificationSchema,
+]
+
+function components(): Record<string, object> {
+  return Object.fromEntries(NAMED.map(({ $id, ...schema }) => [$id, schema]))
+}

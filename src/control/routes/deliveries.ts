@@ -1,0 +1,58 @@
+// /v1/deliveries: one delivery with its attempts, and its retry by hand.
+import { listAttempts } from '../../store/deliveries.ts'
+import type { Api } from '../api.ts'
+import { callerOf } from '../auth/authenticate.ts'
+import { getDelivery, retryDelivery, type DeliveryDeps } from '../deliveries.ts'
+import { IdParams, refer } from '../schemas/common.ts'
+import { DeliveryDetail, DeliverySchema } from '../schemas/delivery.ts'
+import { viewAttempt, viewDelivery } from '../views/delivery.ts'
+
+const tags = ['deliveries']
+
+export function deliveryRoutes(api: Api, deps: DeliveryDeps): void {
+  addRead(api, deps)
+  addRetry(api, deps)
+}
+
+function addRead(api: Api, deps: DeliveryDeps): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/deliveries/:id',
+    config: { access: 'subscriptions:read', problems: ['not_found'] },
+    schema: {
+      operationId: 'getDelivery',
+      summary: 'Read one delivery with its attempts',
+      tags,
+      params: IdParams,
+      response: { 200: refer(DeliveryDetail) },
+    },
+    handler: async (request) => {
+      const { tenantId } = callerOf(request)
+      const delivery = await getDelivery({ tenantId, id: request.params.id }, deps)
+      const attempts = await listAttempts(deps.pool, delivery)
+      return { ...viewDelivery(delivery), attempts: attempts.map(viewAttempt) }
+    },
+  })
+}
+
+function addRetry(api: Api, deps: DeliveryDeps): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/deliveries/:id/retry',
+    config: { access: 'subscriptions:write', problems: ['not_found', 'conflict'] },
+    schema: {
+      operationId: 'retryDelivery',
+      summary: 'Try an unfinished delivery now, or deliver a finished one once more',
+      description: 'Of a finished delivery the answer is a new one, of kind `replay`.',
+      tags,
+      params: IdParams,
+      response: { 200: refer(DeliverySchema), 201: refer(DeliverySchema) },
+    },
+    handler: async (request, reply) => {
+      const delivery = await retryDelivery({ tenantId: callerOf(request).tenantId, id: request.params.id }, deps)
+      const isNew = delivery.id !== request.params.id.toLowerCase()
+      if (isNew) reply.code(201).header('location', `/v1/deliveries/${delivery.id}`)
+      return viewDelivery(delivery)
+    },
+  })
+}

@@ -1,0 +1,69 @@
+// /admin/quarantine: records that are no events, whole, for forensics.
+import { HubError } from '../../base/errors.ts'
+import type { Pool } from '../../store/pool.ts'
+import { findQuarantined, listQuarantine } from '../../store/quarantine.ts'
+import type { Api } from '../api.ts'
+import { decodeCursor, encodeCursor } from '../cursor.ts'
+import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
+import { QuarantineQuery, QuarantinedSchema } from '../schemas/operators.ts'
+import { viewQuarantined } from '../views/quarantine.ts'
+import { timeBounds } from './time-bounds.ts'
+
+const LIST = 'quarantine'
+/** Records are shown whole, and may have 1 MiB each. */
+const MAX_PAGE_BYTES = 8 * 1024 * 1024
+const tags = ['operators']
+
+export function quarantineRoutes(api: Api, deps: { pool: Pool }): void {
+  addList(api, deps)
+  addRead(api, deps)
+}
+
+function addList(api: Api, { pool }: { pool: Pool }): void {
+  api.route({
+    method: 'GET',
+    url: '/admin/quarantine',
+    config: { access: 'admin' },
+    schema: {
+      operationId: 'listQuarantine',
+      summary: "Quarantined records, the newest first by the records' own time",
+      description: 'A page of large records ends early: it holds about 8 MiB at most.',
+      tags,
+      querystring: QuarantineQuery,
+      response: { 200: Page(QuarantinedSchema) },
+    },
+    handler: async (request) => {
+      const { limit = DEFAULT_LIMIT, cursor, reason, source } = request.query
+      const { items, more } = await listQuarantine(pool, {
+        before: decodeCursor(LIST, cursor, isUuid),
+        limit,
+        maxBytes: MAX_PAGE_BYTES,
+        reason: reason ?? null,
+        source: source ?? null,
+        ...timeBounds(request.query),
+      })
+      const last = items.at(-1)
+      return { items: items.map(viewQuarantined), next_cursor: more && last ? encodeCursor(LIST, last.id) : null }
+    },
+  })
+}
+
+function addRead(api: Api, { pool }: { pool: Pool }): void {
+  api.route({
+    method: 'GET',
+    url: '/admin/quarantine/:id',
+    config: { access: 'admin', problems: ['not_found'] },
+    schema: {
+      operationId: 'getQuarantined',
+      summary: 'One quarantined record',
+      tags,
+      params: IdParams,
+      response: { 200: refer(QuarantinedSchema) },
+    },
+    handler: async (request) => {
+      const found = await findQuarantined(pool, request.params.id)
+      if (!found) throw new HubError('not_found', 'There is no such quarantined record.')
+      return viewQuarantined(found)
+    },
+  })
+}

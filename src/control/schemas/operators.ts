@@ -1,0 +1,107 @@
+// What operators see: across tenants, and of the hub itself.
+import { Type, type Static } from 'typebox'
+import { REASON_CODES } from '../../event/reason.ts'
+import { Nullable, SourceName, Timestamp, Uuid, named, pageQuery, timeQuery } from './common.ts'
+
+const closed = { additionalProperties: false }
+
+export const QuarantinedSchema = named(
+  'QuarantinedRecord',
+  Type.Object({
+    id: Uuid,
+    quarantined_at: Timestamp,
+    reason: Type.String(),
+    detail: Type.String(),
+    source: Nullable(Type.String()),
+    topic: Type.String(),
+    partition: Nullable(Type.Integer()),
+    offset: Nullable(Type.Integer()),
+    record_time: Nullable(Timestamp),
+    key_base64: Nullable(Type.String()),
+    headers: Type.Array(
+      Type.Object({
+        name: Nullable(Type.String()),
+        value: Nullable(Type.String({ description: 'For reading: bytes that are not UTF-8 are replaced by U+FFFD.' })),
+        name_base64: Nullable(Type.String()),
+        value_base64: Nullable(Type.String()),
+      }),
+      { description: 'As they came: in order, with duplicates.' },
+    ),
+    value_base64: Nullable(Type.String()),
+    value_bytes: Type.Integer(),
+  }),
+)
+
+export const QuarantineQuery = Type.Object(
+  {
+    ...pageQuery,
+    ...timeQuery,
+    reason: Type.Optional(Type.Enum([...REASON_CODES])),
+    source: Type.Optional(SourceName),
+  },
+  closed,
+)
+
+export const BreakerSchema = named(
+  'Breaker',
+  Type.Object({
+    key: Type.String({ description: 'Names it in POST /admin/breakers/{key}/reset.' }),
+    tenant_id: Type.String(),
+    destination_key: Type.String(),
+    state: Type.Enum(['closed', 'open', 'half_open']),
+    failures: Type.Integer({ description: 'In a row.' }),
+    opened: Type.Integer({ description: 'How many times it opened since it was last closed.' }),
+    blocked_until: Nullable(Timestamp),
+  }),
+)
+
+export const BreakerQuery = Type.Object(
+  { ...pageQuery, state: Type.Optional(Type.Enum(['closed', 'open', 'half_open'])) },
+  closed,
+)
+
+export const BreakerParams = Type.Object({ key: Type.String({ minLength: 1, maxLength: 1024 }) })
+
+export const TenantSchema = named(
+  'Tenant',
+  Type.Object({
+    tenant_id: Type.String(),
+    subscriptions: Type.Integer(),
+    backlog: Type.Integer({ description: 'Unfinished deliveries; counted up to 10000 a subscription.' }),
+    backlog_is_exact: Type.Boolean(),
+    oldest_queued_at: Nullable(Timestamp),
+    open_breakers: Type.Integer(),
+  }),
+)
+
+export const TenantQuery = Type.Object(pageQuery, closed)
+
+export const PartitionLagSchema = named(
+  'PartitionLag',
+  Type.Object({
+    topic: Type.String(),
+    partition: Type.Integer(),
+    position: Nullable(Type.Integer({ description: 'The next offset to be read.' })),
+    committed: Nullable(Type.Integer()),
+    end: Nullable(Type.Integer({ description: 'The first offset that cannot be read yet.' })),
+    lag: Nullable(Type.Integer()),
+    failures: Type.Integer({ description: 'In a row.' }),
+    problem: Nullable(Type.String()),
+    last_progress_at: Timestamp,
+  }),
+)
+
+export const TopicSchema = named(
+  'Topic',
+  Type.Object({
+    topic: Type.String(),
+    state: Type.Enum(['subscribed', 'sick', 'foreign']),
+    problem: Nullable(Type.String()),
+    partitions: Type.Integer(),
+  }),
+)
+
+export type QuarantinedJson = Static<typeof QuarantinedSchema>
+export type BreakerJson = Static<typeof BreakerSchema>
+export type TenantJson = Static<typeof TenantSchema>
+export type PartitionLagJson = Static<typeof PartitionLagSchema>

@@ -1,0 +1,162 @@
+// The subscription of the API: what is written, what is read.
+import { Type, type Static } from 'typebox'
+import { DurationText, EventPattern, Line, Nullable, SourceName, Timestamp, Uuid, named, pageQuery } from './common.ts'
+
+const MAX_EVENT_TYPES = 100
+export const MAX_SCHEDULE_STEPS = 12
+const MAX_SCHEMA_MAJOR = 2 ** 31 - 1
+
+const Name = Line('a name', 200)
+const Headers = Type.Record(Type.String(), Type.String(), { description: 'Added to every request.' })
+const SchemaMajor = Type.Integer({ minimum: 0, maximum: MAX_SCHEMA_MAJOR })
+const EventTypes = Type.Array(EventPattern, { minItems: 1, maxItems: MAX_EVENT_TYPES })
+const RetrySchedule = Type.Array(DurationText, {
+  minItems: 1,
+  maxItems: MAX_SCHEDULE_STEPS,
+  title: `a list of 1 to ${MAX_SCHEDULE_STEPS} durations`,
+  description: 'The longest delay before each attempt; null: the default curve.',
+  examples: [['0s', '5s', '1m']],
+})
+const Metadata = Type.Record(Type.String(), Type.Unknown(), { description: "The caller's own; at most 16 KiB." })
+const ContentMode = Type.Enum(['binary', 'structured'])
+const Ordering = Type.Enum(['fifo', 'strict', 'parallel'])
+const VerificationState = Type.Enum(['pending', 'active', 'failed'])
+// Named, so that who sends it learns that it would not have been used.
+const Auth = Type.Optional(Type.Never({ title: 'left out: this version does not authenticate at receivers yet' }))
+
+const closed = { additionalProperties: false }
+
+export const CreateSubscription = Type.Object(
+  {
+    name: Name,
+    enabled: Type.Optional(Type.Boolean({ default: true })),
+    origin: Type.Optional(Nullable(SourceName)),
+    event_types: EventTypes,
+    schema_major: Type.Optional(Nullable(SchemaMajor)),
+    sink: Type.Object(
+      {
+        kind: Type.Enum(['webhook']),
+        url: Type.String(),
+        headers: Type.Optional(Headers),
+        auth: Auth,
+        timeout: Type.Optional(DurationText),
+      },
+      closed,
+    ),
+    content_mode: Type.Optional(ContentMode),
+    ordering: Type.Optional(Ordering),
+    retry_schedule: Type.Optional(Nullable(RetrySchedule)),
+    metadata: Type.Optional(Metadata),
+  },
+  {
+    ...closed,
+    examples: [
+      {
+        name: 'loan approvals to core',
+        origin: 'lender',
+        event_types: ['loan_application.approved'],
+        sink: { kind: 'webhook', url: 'https://core.example.com/hooks/loans', timeout: '30s' },
+      },
+    ],
+  },
+)
+
+/** A JSON merge patch (RFC 7396): null takes a field back to its default. */
+export const PatchSubscription = Type.Object(
+  {
+    name: Type.Optional(Name),
+    enabled: Type.Optional(Nullable(Type.Boolean())),
+    origin: Type.Optional(Nullable(SourceName)),
+    event_types: Type.Optional(EventTypes),
+    schema_major: Type.Optional(Nullable(SchemaMajor)),
+    sink: Type.Optional(
+      Type.Object(
+        {
+          kind: Type.Optional(Type.Enum(['webhook'])),
+          url: Type.Optional(Type.String()),
+          headers: Type.Optional(Nullable(Type.Record(Type.String(), Nullable(Type.String())))),
+          auth: Auth,
+          timeout: Type.Optional(Nullable(DurationText)),
+        },
+        closed,
+      ),
+    ),
+    content_mode: Type.Optional(Nullable(ContentMode)),
+    ordering: Type.Optional(Nullable(Ordering)),
+    retry_schedule: Type.Optional(Nullable(RetrySchedule)),
+    metadata: Type.Optional(Nullable(Metadata)),
+  },
+  { ...closed, examples: [{ enabled: false }, { sink: { headers: { 'x-env': 'prod', 'x-old': null } } }] },
+)
+
+const readable = {
+  id: Uuid,
+  name: Type.String(),
+  enabled: Type.Boolean(),
+  verification_state: VerificationState,
+  origin: Nullable(Type.String()),
+  event_types: Type.Array(Type.String()),
+  schema_major: Nullable(Type.Integer()),
+  sink: Type.Object({ kind: Type.Literal('webhook'), url: Type.String(), headers: Headers, timeout: Type.String() }),
+  content_mode: ContentMode,
+  ordering: Ordering,
+  retry_schedule: Nullable(Type.Array(Type.String())),
+  disabled_reason: Nullable(Type.String({ description: 'Why the hub switched it off; null when it did not.' })),
+  disabled_at: Nullable(Timestamp),
+  metadata: Metadata,
+  created_at: Timestamp,
+  updated_at: Timestamp,
+}
+
+export const SubscriptionSchema = named('Subscription', Type.Object(readable))
+
+const SigningSecret = Type.String({ description: 'Shown only here.', examples: ['whsec_…'] })
+
+export const SubscriptionCreated = named(
+  'SubscriptionCreated',
+  Type.Object({ ...readable, signing_secret: SigningSecret }),
+)
+
+export const SubscriptionQuery = Type.Object(
+  {
+    ...pageQuery,
+    enabled: Type.Optional(Type.Boolean()),
+    verification_state: Type.Optional(VerificationState),
+    origin: Type.Optional(SourceName),
+  },
+  closed,
+)
+
+export const VerificationSchema = named(
+  'Verification',
+  Type.Object({
+    verified: Type.Boolean({ description: 'Whether the probe worked.' }),
+    outcome: Type.Enum(['delivered', 'failed']),
+    status: Nullable(Type.Integer({ description: "The receiver's HTTP status." })),
+    error_class: Nullable(Type.String()),
+    error_detail: Nullable(Type.String()),
+    subscription: Type.Object(readable),
+  }),
+)
+
+/** The body may be left out. */
+export const RotateSecret = Type.Object(
+  {
+    overlap: Type.Optional(
+      Type.String({
+        ...DurationText,
+        description: 'How long the secrets before it go on signing: 0s to 30d, 24h by default.',
+      }),
+    ),
+  },
+  closed,
+)
+
+export const SecretRotated = named(
+  'SecretRotated',
+  Type.Object({ signing_secret: SigningSecret, old_secrets_expire_at: Timestamp }),
+)
+
+export type CreateSubscriptionBody = Static<typeof CreateSubscription>
+export type PatchSubscriptionBody = Static<typeof PatchSubscription>
+export type SubscriptionJson = Static<typeof SubscriptionSchema>

@@ -1,0 +1,115 @@
+// The control plane: every route on one server, for every role of the hub. It constructs nothing that others use: what it needs
+// is handed over, so it runs in a test as it runs in the hub.
+import type { AddressInfo } from 'node:net'
+import swagger from '@fastify/swagger'
+import swaggerUi from '@fastify/swagger-ui'
+import underPressure from '@fastify/under-pressure'
+import { HubError } from '../base/errors.ts'
+import type { Registry } from '../base/metrics.ts'
+import type { Service } from '../base/service.ts'
+import type { Api } from './api.ts'
+import { createHttp, type HttpDeps } from './http.ts'
+import { DOCS_PREFIX, openApiOptions } from './openapi.ts'
+import { breakerRoutes } from './routes/breakers.ts'
+import { deliveryRoutes } from './routes/deliveries.ts'
+import { eventRoutes, type EventRouteDeps } from './routes/events.ts'
+import { healthRoutes, type ReadinessCheck } from './routes/health.ts'
+import { ingestRoutes, type IngestRouteDeps } from './routes/ingest.ts'
+import { operatorRoutes, type StreamView } from './routes/operators.ts'
+import { quarantineRoutes } from './routes/quarantine.ts'
+import { subscriptionActionRoutes } from './routes/subscription-actions.ts'
+import { subscriptionRoutes } from './routes/subscriptions.ts'
+import { Verification, type VerificationDeps } from './verification.ts'
+
+/** An event loop that is this late serves nobody any more: better to say so. */
+const MAX_EVENT_LOOP_DELAY_MS = 2_000
+
+export interface ControlDeps extends HttpDeps, VerificationDeps, IngestRouteDeps, EventRouteDeps {
+  listen: { host: string; port: number }
+  /** Of the hub, for the API's document. */
+  version: string
+  /** Serve `/openapi.json` and `/docs`. */
+  docs: boolean
+  /** What `/metrics` serves; null: it is not served. */
+  metrics: Registry | null
+  stream: StreamView
+  checks: readonly ReadinessCheck[]
+}
+
+export interface ControlServer extends Service {
+  /** The Fastify instance: for tests, which inject requests. */
+  readonly api: Api
+  /** Where it listens, once started: the port is the one that was given, or a free one for 0. */
+  address(): { host: string; port: number }
+  /** Resolves when no verification is under way in the background. */
+  settled(): Promise<void>
+}
+
+export function createServer(deps: ControlDeps): ControlServer {
+  const api = createHttp(deps)
+  const verification = new Verification(deps)
+  if (deps.docs) addDocs(api, deps.version)
+  void api.register(async (scope: Api) => healthRoutes(scope, deps))
+  void api.register(async (scope: Api) => addRoutes(scope, deps, verification))
+  let stopped: Promise<void> | null = null
+  return {
+    name: 'control',
+    api,
+    start: async () => void (await api.listen(deps.listen)),
+    stop: (deadline) => (stopped ??= stop(api, verification, deadline)),
+    address: () => addressOf(api),
+    settled: () => verification.settled(),
+  }
+}
+
+async function addRoutes(api: Api, deps: ControlDeps, verification: Verification): Promise<void> {
+  await api.register(underPressure, {
+    maxEventLoopDelay: MAX_EVENT_LOOP_DELAY_MS,
+    pressureHandler: () => {
+      throw new HubError('unavailable', 'The hub has more to do than it can: ask again a little later.')
+    },
+  })
+  const routes = { ...deps, verification }
+  subscriptionRoutes(api, routes)
+  subscriptionActionRoutes(api, routes)
+  deliveryRoutes(api, deps)
+  eventRoutes(api, deps)
+  quarantineRoutes(api, deps)
+  operatorRoutes(api, deps)
+  breakerRoutes(api, deps)
+  // In a scope of its own: it takes bodies of any type, as bytes.
+  await api.register(async (scope: Api) => ingestRoutes(scope, deps))
+}
+
+function addDocs(api: Api, version: string): void {
+  void api.register(swagger, openApiOptions(version))
+  void api.register(swaggerUi, {
+    routePrefix: DOCS_PREFIX,
+    staticCSP: true,
+    // Served over plain HTTP too, and without asking anybody else whether the document is valid.
+    transformStaticCSP: (policy) => policy.replace(/ ?(upgrade-insecure-requests;|validator\.swagger\.io)/g, ''),
+    uiConfig: { validatorUrl: null, deepLinking: true },
+  })
+  void api.register(async (scope: Api) => {
+    scope.get('/openapi.json', { config: { access: 'public' }, schema: { hide: true } }, async () => scope.swagger())
+  })
+}
+
+async function stop(api: Api, verification: Verification, deadline: AbortSignal): Promise<void> {
+  const letGo = (): void => api.server.closeAllConnections()
+  deadline.addEventListener('abort', letGo, { once: true })
+  if (deadline.aborted) letGo()
+  try {
+    await verification.stop()
+    await api.close()
+  } catch (error) {
+    api.log.warn({ err: error }, 'the control plane did not close cleanly')
+  } finally {
+    deadline.removeEventListener('abort', letGo)
+  }
+}
+
+function addressOf(api: Api): { host: string; port: number } {
+  const { address, port } = api.server.address() as AddressInfo
+  return { host: address, port }
+}

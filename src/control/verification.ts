@@ -1,0 +1,64 @@
+// Verification: a probe of the destination, and what its outcome changes. `verify` waits for it; `begin` lets it go on behind an
+// answer that must not wait, such as that of a creation, which shows the secret that the receiver does not know yet.
+import { HubError, messageOf } from '../base/errors.ts'
+import type { Log } from '../base/log.ts'
+import type { Subscription } from '../event/subscription.ts'
+import type { Outcome } from '../sinks/sink.ts'
+import type { TenantObject } from '../store/subscriptions.ts'
+import { getSubscription, recordProbe, type SubscriptionDeps } from './subscriptions.ts'
+
+/** More probes than these do not go on behind answers: their owners ask for them. */
+const MAX_IN_BACKGROUND = 64
+
+export interface VerificationDeps extends SubscriptionDeps {
+  log: Log
+  /** One probe with the newest settings; resolves within the subscription's time-out, or when `signal` aborts. */
+  probe(subscription: Subscription, signal: AbortSignal): Promise<Outcome>
+}
+
+export class Verification {
+  readonly #deps: VerificationDeps
+  readonly #background = new Set<Promise<void>>()
+  readonly #stopping = new AbortController()
+
+  constructor(deps: VerificationDeps) {
+    this.#deps = deps
+  }
+
+  /** Throws `not_found`, and `conflict` when the sink was changed meanwhile. */
+  async verify(object: TenantObject): Promise<{ outcome: Outcome; subscription: Subscription }> {
+    const probed = await getSubscription(object, this.#deps)
+    const outcome = await this.#deps.probe(probed, this.#stopping.signal)
+    const { subscription, recorded } = await recordProbe(probed, outcome.kind === 'delivered', this.#deps)
+    if (!recorded) throw new HubError('conflict', 'The sink was changed while it was probed; verify again.')
+    return { outcome, subscription }
+  }
+
+  /** Starts a verification that nobody waits for. Its failure is no error: the subscription's state tells. */
+  begin(object: TenantObject): void {
+    if (this.#background.size >= MAX_IN_BACKGROUND || this.#stopping.signal.aborted) return
+    const running = this.#runInBackground(object).finally(() => this.#background.delete(running))
+    this.#background.add(running)
+  }
+
+  /** Resolves when no verification is under way in the background. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#background)
+  }
+
+  /** Cuts off what is under way. */
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.settled()
+  }
+
+  async #runInBackground(object: TenantObject): Promise<void> {
+    const log = this.#deps.log.child({ subscription_id: object.id, tenant_id: object.tenantId })
+    try {
+      const { outcome, subscription } = await this.verify(object)
+      log.info({ outcome: outcome.kind, verification_state: subscription.verificationState }, 'verified')
+    } catch (error) {
+      log.warn({ err: messageOf(error) }, 'not verified')
+    }
+  }
+}

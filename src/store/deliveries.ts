@@ -1,0 +1,218 @@
+// Deliveries and their attempts as the control plane reads them, and the retry by hand. A delivery is in `delivery` until it is
+// finished and in `delivery_history` from then on; one statement reads both, so that one that moves meanwhile is seen exactly
+// once. Statements are unnamed on purpose: their filters are values, and a plan is made for the values that there are.
+import type { TenantObject } from './subscriptions.ts'
+import type { Database } from './pool.ts'
+
+export type DeliveryState = 'queued' | 'retrying' | 'delivered' | 'dead_lettered'
+export type DeadLetterReason = 'exhausted' | 'poisoned' | 'cancelled'
+
+export interface Delivery {
+  id: string
+  tenantId: string
+  subscriptionId: string
+  eventId: string
+  kind: 'event' | 'replay' | 'test'
+  state: DeliveryState
+  reason: DeadLetterReason | null
+  attempts: number
+  /** Of an unfinished one. */
+  nextAttemptAt: Date | null
+  createdAt: Date
+  finishedAt: Date | null
+  lastStatus: number | null
+  lastError: string | null
+}
+
+// Both tables as one, in the columns of `DeliveryRow`.
+const UNFINISHED = `id, tenant_id, subscription_id, ce_id, kind, case when attempts = 0 then 'queued' else 'retrying' end as state,
+  null as reason, attempts, due_at as next_attempt_at, created_at, null::timestamptz as finished_at, last_status, last_error`
+const FINISHED = `id, tenant_id, subscription_id, ce_id, kind, state, reason, attempts, null::timestamptz as next_attempt_at, created_at,
+  finished_at, last_status, last_error`
+
+/** One delivery of a tenant, finished or not. */
+export async function findDelivery(db: Database, { tenantId, id }: TenantObject): Promise<Delivery | null> {
+  const { rows } = await db.query<DeliveryRow>(FIND_DELIVERY, [tenantId, id])
+  return rows[0] ? deliveryOf(rows[0]) : null
+}
+
+const FIND_DELIVERY = `
+select ${UNFINISHED} from delivery where tenant_id = $1 and id = $2
+union all
+select ${FINISHED} from delivery_history where tenant_id = $1 and id = $2`
+
+export interface DeliveryList {
+  tenantId: string
+  subscriptionId: string
+  /** The id of the last one of the page before; null: the first page. */
+  before: string | null
+  limit: number
+  /** Null: any. */
+  state: DeliveryState | null
+  /** Made at or after, and before (not before 1970: they are compared with ids); null: no bound. */
+  since: Date | null
+  until: Date | null
+}
+
+/** A page of a subscription's deliveries, the newest first. */
+export async function listDeliveries(db: Database, list: DeliveryList): Promise<Delivery[]> {
+  const { tenantId, subscriptionId, before, limit, state, since, until } = list
+  const values = [tenantId, subscriptionId, before, limit, state, since, until]
+  const { rows } = await db.query<DeliveryRow>(LIST_DELIVERIES, values)
+  return rows.map(deliveryOf)
+}
+
+// Each half stops at the page's size on its own index, so the merge sorts two pages at most.
+const LIST_DELIVERIES = `
+(select ${UNFINISHED} from delivery
+where tenant_id = $1 and subscription_id = $2 and ($3::uuid is null or id < $3)
+  and ($5::text is null or $5 = case when attempts = 0 then 'queued' else 'retrying' end)
+  and ($6::timestamptz is null or id >= uuid7_floor($6)) and ($7::timestamptz is null or id < uuid7_floor($7))
+order by id desc limit $4)
+union all
+(select ${FINISHED} from delivery_history
+where tenant_id = $1 and subscription_id = $2 and ($3::uuid is null or id < $3) and ($5::text is null or state = $5)
+  and ($6::timestamptz is null or id >= uuid7_floor($6)) and ($7::timestamptz is null or id < uuid7_floor($7))
+order by id desc limit $4)
+order by id desc limit $4`
+
+/** The first `limit` deliveries of a tenant's event, in the order in which they were made. */
+export async function listEventDeliveries(
+  db: Database,
+  event: TenantObject & { receivedAt: Date; limit: number },
+): Promise<Delivery[]> {
+  const values = [event.tenantId, event.id, laterThan(event.receivedAt), event.limit]
+  const { rows } = await db.query<DeliveryRow>(LIST_EVENT_DELIVERIES, values)
+  return rows.map(deliveryOf)
+}
+
+const LIST_EVENT_DELIVERIES = `
+select ${UNFINISHED} from delivery where tenant_id = $1 and ce_id = $2
+union all
+select ${FINISHED} from delivery_history where tenant_id = $1 and ce_id = $2 and id >= uuid7_floor($3)
+order by id limit $4`
+
+export interface DeadLetterList {
+  before: string | null
+  limit: number
+  /** Null: any. */
+  tenantId: string | null
+  subscriptionId: string | null
+  reason: DeadLetterReason | null
+  /** Made at or after, and before (not before 1970); null: no bound. */
+  since: Date | null
+  until: Date | null
+}
+
+/** For operators: a page of all tenants' dead letters, the newest delivery first. */
+export async function listDeadLetters(db: Database, list: DeadLetterList): Promise<Delivery[]> {
+  const { before, limit, tenantId, subscriptionId, reason, since, until } = list
+  const values = [before, limit, tenantId, subscriptionId, reason, since, until]
+  const { rows } = await db.query<DeliveryRow>(LIST_DEAD_LETTERS, values)
+  return rows.map(deliveryOf)
+}
+
+const LIST_DEAD_LETTERS = `
+select ${FINISHED} from delivery_history
+where state = 'dead_lettered' and ($1::uuid is null or id < $1) and ($3::text is null or tenant_id = $3)
+  and ($4::uuid is null or subscription_id = $4) and ($5::text is null or reason = $5)
+  and ($6::timestamptz is null or id >= uuid7_floor($6)) and ($7::timestamptz is null or id < uuid7_floor($7))
+order by id desc limit $2`
+
+export interface Attempt {
+  /** The `x-lerian-delivery-id` that it went out with. */
+  id: string
+  number: number
+  startedAt: Date
+  /** Null when no outcome was written. */
+  durationMs: number | null
+  outcome: 'delivered' | 'failed' | 'outcome_unknown'
+  status: number | null
+  errorClass: string | null
+  errorDetail: string | null
+  /** The answer's first bytes. */
+  response: Buffer | null
+}
+
+/** The attempts of a delivery that `findDelivery` found, in their order. */
+export async function listAttempts(db: Database, delivery: Delivery): Promise<Attempt[]> {
+  const { rows } = await db.query<Attempt>(LIST_ATTEMPTS, [
+    delivery.tenantId,
+    delivery.id,
+    laterThan(delivery.createdAt),
+  ])
+  return rows
+}
+
+const LIST_ATTEMPTS = `
+select id, number, started_at as "startedAt", duration_ms as "durationMs", outcome, status, error_class as "errorClass",
+  error_detail as "errorDetail", response
+from attempt where tenant_id = $1 and delivery_id = $2 and id >= uuid7_floor($3)
+order by number, id`
+
+/** Makes an unfinished delivery due now. Answers whether it is still unfinished. Its lane is locked before it. */
+export async function hastenDelivery(db: Database, delivery: TenantObject & { now: Date }): Promise<boolean> {
+  const { rowCount } = await db.query(HASTEN_DELIVERY, [delivery.tenantId, delivery.id, delivery.now])
+  return rowCount === 1
+}
+
+const HASTEN_DELIVERY = 'update delivery set due_at = least(due_at, $3) where tenant_id = $1 and id = $2'
+
+/**
+ * Queues a finished delivery's event for its subscription once more. Answers the new delivery, or null when the event is no
+ * longer in the inbox or the subscription is deleted.
+ */
+export async function replayDelivery(db: Database, finished: TenantObject & { now: Date }): Promise<Delivery | null> {
+  const { rows } = await db.query<DeliveryRow>(REPLAY_DELIVERY, [finished.tenantId, finished.id, finished.now])
+  return rows[0] ? deliveryOf(rows[0]) : null
+}
+
+const REPLAY_DELIVERY = `
+insert into delivery (id, tenant_id, subscription_id, ce_id, kind, due_at, created_at)
+select uuid7($3), h.tenant_id, h.subscription_id, h.ce_id, 'replay', $3, $3
+from delivery_history h
+join event_inbox e on e.tenant_id = h.tenant_id and e.ce_id = h.ce_id
+join subscription s on s.id = h.subscription_id and s.deleted_at is null
+where h.tenant_id = $1 and h.id = $2
+returning ${UNFINISHED}`
+
+const CLOCKS_DIFFER_MS = 3_600_000
+
+/** No attempt is older than its delivery, no delivery older than its event: partitions before are not opened. Replicas' clocks may differ. */
+function laterThan(origin: Date): Date {
+  return new Date(Math.max(0, origin.getTime() - CLOCKS_DIFFER_MS))
+}
+
+interface DeliveryRow {
+  id: string
+  tenant_id: string
+  subscription_id: string
+  ce_id: string
+  kind: Delivery['kind']
+  state: DeliveryState
+  reason: DeadLetterReason | null
+  attempts: number
+  next_attempt_at: Date | null
+  created_at: Date
+  finished_at: Date | null
+  last_status: number | null
+  last_error: string | null
+}
+
+function deliveryOf(row: DeliveryRow): Delivery {
+  return {
+    id: row.id,
+    tenantId: row.tenant_id,
+    subscriptionId: row.subscription_id,
+    eventId: row.ce_id,
+    kind: row.kind,
+    state: row.state,
+    reason: row.reason,
+    attempts: row.attempts,
+    nextAttemptAt: row.next_attempt_at,
+    createdAt: row.created_at,
+    finishedAt: row.finished_at,
+    lastStatus: row.last_status,
+    lastError: row.last_error,
+  }
+}

@@ -1,0 +1,104 @@
+// Quarantined records as operators read them: whole, bytes as they arrived.
+import type { IncomingRecord } from '../event/record.ts'
+import type { Database } from './pool.ts'
+
+export interface Quarantined {
+  id: string
+  quarantinedAt: Date
+  reason: string
+  detail: string
+  source: string | null
+  record: IncomingRecord
+}
+
+export interface QuarantineList {
+  /** The id of the last one of the page before; null: the first page. */
+  before: string | null
+  limit: number
+  /** A page ends before it holds more bytes of keys, headers and values than this; it holds one record at least. */
+  maxBytes: number
+  /** Null: any. */
+  reason: string | null
+  source: string | null
+  /** Quarantined at or after, and before; null: no bound. */
+  since: Date | null
+  until: Date | null
+}
+
+export interface QuarantinePage {
+  items: Quarantined[]
+  /** There is more behind it. */
+  more: boolean
+}
+
+/** A page of the quarantine, the newest record first. */
+export async function listQuarantine(db: Database, list: QuarantineList): Promise<QuarantinePage> {
+  const { before, limit, maxBytes, reason, source, since, until } = list
+  const values = [before, limit + 1, reason, source, since, until]
+  const { rows: sizes } = await db.query<{ id: string; bytes: number }>(SIZE_QUARANTINE, values)
+  const ids = fitting(sizes.slice(0, limit), maxBytes)
+  const { rows } = await db.query<QuarantineRow>(READ_QUARANTINE, [ids])
+  return { items: rows.map(quarantinedOf), more: ids.length < sizes.length }
+}
+
+// Sizes first, so that a page of large records is never read whole: the length of bytes is known without fetching them.
+const SIZE_QUARANTINE = `
+select id, coalesce(octet_length(value), 0) + coalesce(octet_length(record_key), 0) + octet_length(headers::text) as bytes
+from quarantine
+where ($1::uuid is null or id < $1) and ($3::text is null or reason = $3) and ($4::text is null or source = $4)
+  and ($5::timestamptz is null or quarantined_at >= $5) and ($6::timestamptz is null or quarantined_at < $6)
+order by id desc limit $2`
+
+const READ_QUARANTINE = 'select * from quarantine where id = any($1::uuid[]) order by id desc'
+
+/** One quarantined record. */
+export async function findQuarantined(db: Database, id: string): Promise<Quarantined | null> {
+  const { rows } = await db.query<QuarantineRow>(FIND_QUARANTINED, [id])
+  return rows[0] ? quarantinedOf(rows[0]) : null
+}
+
+const FIND_QUARANTINED = 'select * from quarantine where id = $1'
+
+function fitting(sizes: readonly { id: string; bytes: number }[], maxBytes: number): string[] {
+  let total = 0
+  const beyond = sizes.findIndex(({ bytes }, nth) => (total += bytes) > maxBytes && nth > 0)
+  return sizes.slice(0, beyond === -1 ? sizes.length : beyond).map(({ id }) => id)
+}
+
+interface QuarantineRow {
+  id: string
+  quarantined_at: Date
+  reason: string
+  detail: string
+  source: string | null
+  topic: string
+  kafka_partition: number | null
+  kafka_offset: number | null
+  record_time: Date | null
+  record_key: Buffer | null
+  headers: [string | null, string | null][]
+  value: Buffer | null
+}
+
+function quarantinedOf(row: QuarantineRow): Quarantined {
+  const { kafka_partition: partition, kafka_offset: offset } = row
+  return {
+    id: row.id,
+    quarantinedAt: row.quarantined_at,
+    reason: row.reason,
+    detail: row.detail,
+    source: row.source,
+    record: {
+      topic: row.topic,
+      position: partition === null || offset === null ? null : { partition, offset: BigInt(offset) },
+      timestamp: row.record_time?.getTime() ?? null,
+      key: row.record_key,
+      headers: row.headers.map(([name, value]) => [fromBase64(name), fromBase64(value)]),
+      value: row.value,
+    },
+  }
+}
+
+function fromBase64(text: string | null): Buffer | null {
+  return text === null ? null : Buffer.from(text, 'base64')
+}

@@ -1,0 +1,242 @@
+// Subscriptions, their patterns and signing secrets, as the control plane reads and changes them. Every statement that a tenant's
+// call leads to takes the tenant and compares it itself: there is no way to reach another tenant's row by its id alone.
+import type { SinkSettings, Subscription, VerificationState } from '../event/subscription.ts'
+import type { Database } from './pool.ts'
+
+/** A tenant's object: the tenant is compared in the statement. */
+export interface TenantObject {
+  tenantId: string
+  id: string
+}
+
+export interface NewSubscription {
+  subscription: Subscription
+  secret: SealedSecret
+}
+
+/** A sealed secret of a subscription; `field` says what of it. */
+export interface SealedSecret {
+  field: string
+  sealed: string
+}
+
+/** Stores a new subscription with its patterns, its secret, its lane, and what it shares with others: destination and turn. */
+export async function insertSubscription(db: Database, { subscription, secret }: NewSubscription): Promise<void> {
+  await db.query(INSERT_SUBSCRIPTION, [...columnsOf(subscription), subscription.createdAt, secret.field, secret.sealed])
+}
+
+// The lane starts held, as an unverified subscription's: the verification wakes it.
+const INSERT_SUBSCRIPTION = `
+with subscription_row as (
+  insert into subscription (id, tenant_id, name, enabled, verification_state, origin, event_types, schema_major, sink, destination_key,
+    content_mode, ordering, retry_schedule, timeout_ms, disabled_reason, disabled_at, metadata, version, updated_at, created_at)
+  values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+), patterns as (
+  insert into subscription_pattern (tenant_id, pattern, subscription_id) select distinct $2, p, $1::uuid from unnest($7::text[]) p
+), secret as (
+  insert into subscription_secret (id, subscription_id, tenant_id, field, sealed, created_at) values (uuid7($20), $1, $2, $21, $22, $20)
+), destination_row as (
+  insert into destination (tenant_id, destination_key) values ($2, $10) on conflict do nothing
+), lane_row as (
+  insert into lane (subscription_id, tenant_id, destination_key, version, state) values ($1, $2, $10, $18, 'held')
+)
+insert into tenant_turn (tenant_id) values ($2) on conflict do nothing`
+
+/** One subscription, unless it is deleted or another tenant's. */
+export async function findSubscription(db: Database, { tenantId, id }: TenantObject): Promise<Subscription | null> {
+  const { rows } = await db.query<SubscriptionRow>(FIND_SUBSCRIPTION, [tenantId, id])
+  return rows[0] ? subscriptionOf(rows[0]) : null
+}
+
+const FIND_SUBSCRIPTION = 'select * from subscription where tenant_id = $1 and id = $2 and deleted_at is null'
+
+/** The same, locked until the transaction ends: before its destination, its lane and its tenant's turn. */
+export async function lockSubscription(db: Database, { tenantId, id }: TenantObject): Promise<Subscription | null> {
+  const { rows } = await db.query<SubscriptionRow>(LOCK_SUBSCRIPTION, [tenantId, id])
+  return rows[0] ? subscriptionOf(rows[0]) : null
+}
+
+const LOCK_SUBSCRIPTION = `
+select * from subscription where tenant_id = $1 and id = $2 and deleted_at is null for no key update`
+
+export interface SubscriptionList {
+  tenantId: string
+  /** The id of the last one of the page before; null: the first page. */
+  before: string | null
+  limit: number
+  /** Null: any. */
+  enabled: boolean | null
+  verificationState: VerificationState | null
+  origin: string | null
+}
+
+/** A page of a tenant's subscriptions, the newest first. */
+export async function listSubscriptions(db: Database, list: SubscriptionList): Promise<Subscription[]> {
+  const { tenantId, before, limit, enabled, verificationState, origin } = list
+  const values = [tenantId, before, limit, enabled, verificationState, origin]
+  const { rows } = await db.query<SubscriptionRow>(LIST_SUBSCRIPTIONS, values)
+  return rows.map(subscriptionOf)
+}
+
+const LIST_SUBSCRIPTIONS = `
+select * from subscription
+where tenant_id = $1 and deleted_at is null and ($2::uuid is null or id < $2) and ($4::boolean is null or enabled = $4)
+  and ($5::text is null or verification_state = $5) and ($6::text is null or origin = $6)
+order by id desc limit $3`
+
+/** Makes sure that the destination has a row: its breaker. */
+export async function insertDestination(
+  db: Database,
+  destination: { tenantId: string; destinationKey: string },
+): Promise<void> {
+  await db.query(INSERT_DESTINATION, [destination.tenantId, destination.destinationKey])
+}
+
+const INSERT_DESTINATION = 'insert into destination (tenant_id, destination_key) values ($1, $2) on conflict do nothing'
+
+/** Writes every column of a locked subscription that can change, and its patterns. */
+export async function updateSubscription(db: Database, subscription: Subscription): Promise<void> {
+  await db.query(UPDATE_SUBSCRIPTION, columnsOf(subscription))
+}
+
+const UPDATE_SUBSCRIPTION = `
+with updated as (
+  update subscription set name = $3, enabled = $4, verification_state = $5, origin = $6, event_types = $7, schema_major = $8, sink = $9,
+    destination_key = $10, content_mode = $11, ordering = $12, retry_schedule = $13, timeout_ms = $14, disabled_reason = $15,
+    disabled_at = $16, metadata = $17, version = $18, updated_at = $19
+  where id = $1 and tenant_id = $2
+), dropped as (
+  delete from subscription_pattern where subscription_id = $1 and pattern <> all($7::text[])
+)
+insert into subscription_pattern (tenant_id, pattern, subscription_id) select distinct $2, p, $1::uuid from unnest($7::text[]) p
+on conflict do nothing`
+
+/**
+ * Marks a locked subscription as deleted: it matches nothing from here on, and its secrets are gone. Its row stays until its
+ * queue is cancelled, and for the history that names it.
+ */
+export async function markDeleted(db: Database, subscription: TenantObject & { now: Date }): Promise<void> {
+  await db.query(MARK_DELETED, [subscription.id, subscription.tenantId, subscription.now])
+}
+
+const MARK_DELETED = `
+with unmatched as (
+  delete from subscription_pattern where subscription_id = $1
+), forgotten as (
+  delete from subscription_secret where subscription_id = $1
+)
+update subscription set deleted_at = $3, updated_at = $3, version = version + 1 where id = $1 and tenant_id = $2`
+
+/**
+ * Carries a change of a subscription over to its lane, in the same transaction: who holds the lane stops after the attempt in
+ * the air, and the next claim sees the new settings. `freshStart` clears the failure streak. Wake the lane after it.
+ */
+export async function renewLane(db: Database, renewal: { subscriptionId: string; freshStart: boolean }): Promise<void> {
+  await db.query(RENEW_LANE, [renewal.subscriptionId, renewal.freshStart])
+}
+
+const RENEW_LANE = `
+update lane set version = s.version, destination_key = s.destination_key,
+  first_failure_at = case when $2 then null else lane.first_failure_at end,
+  last_failure_at = case when $2 then null else lane.last_failure_at end
+from subscription s where s.id = $1 and lane.subscription_id = s.id`
+
+export interface SecretRotation extends SealedSecret {
+  subscriptionId: string
+  tenantId: string
+  now: Date
+  /** When the secrets before it stop to sign. */
+  oldUntil: Date
+  /** How many old ones may sign at most: with more, the oldest stop now. */
+  oldOnes: number
+}
+
+/** Adds a secret of `field`; those before it go on until `oldUntil` at the latest, and expired ones are removed. */
+export async function rotateSecret(db: Database, rotation: SecretRotation): Promise<void> {
+  const { subscriptionId, tenantId, field, sealed, now, oldUntil, oldOnes } = rotation
+  await db.query(ROTATE_SECRET, [subscriptionId, tenantId, field, sealed, now, oldUntil, oldOnes])
+}
+
+const ROTATE_SECRET = `
+with old as materialized (
+  select id, coalesce(least(expires_at, $6), $6) as until, row_number() over (order by created_at desc, id desc) as age
+  from subscription_secret where subscription_id = $1 and tenant_id = $2 and field = $3
+), removed as (
+  delete from subscription_secret s using old where s.id = old.id and (old.until <= $5 or old.age > $7)
+), ending as (
+  update subscription_secret s set expires_at = old.until from old where s.id = old.id and old.until > $5 and old.age <= $7
+)
+insert into subscription_secret (id, subscription_id, tenant_id, field, sealed, created_at) values (uuid7($5), $1, $2, $3, $4, $5)`
+
+interface SubscriptionRow {
+  id: string
+  tenant_id: string
+  name: string
+  enabled: boolean
+  verification_state: VerificationState
+  origin: string | null
+  event_types: string[]
+  schema_major: number | null
+  sink: SinkSettings
+  destination_key: string
+  content_mode: Subscription['contentMode']
+  ordering: Subscription['ordering']
+  retry_schedule: unknown
+  timeout_ms: number
+  disabled_reason: string | null
+  disabled_at: Date | null
+  metadata: Record<string, unknown>
+  version: number
+  created_at: Date
+  updated_at: Date
+}
+
+function subscriptionOf(row: SubscriptionRow): Subscription {
+  return {
+    id: row.id,
+    tenantId: row.tenant_id,
+    name: row.name,
+    enabled: row.enabled,
+    verificationState: row.verification_state,
+    origin: row.origin,
+    eventTypes: row.event_types,
+    schemaMajor: row.schema_major,
+    sink: row.sink,
+    destinationKey: row.destination_key,
+    contentMode: row.content_mode,
+    ordering: row.ordering,
+    retrySchedule: row.retry_schedule,
+    timeoutMs: row.timeout_ms,
+    disabledReason: row.disabled_reason,
+    disabledAt: row.disabled_at,
+    metadata: row.metadata,
+    version: row.version,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  }
+}
+
+/** $1 to $19 of the statements that write a subscription. */
+function columnsOf(s: Subscription): unknown[] {
+  return [
+    s.id,
+    s.tenantId,
+    s.name,
+    s.enabled,
+    s.verificationState,
+    s.origin,
+    s.eventTypes,
+    s.schemaMajor,
+    JSON.stringify(s.sink),
+    s.destinationKey,
+    s.contentMode,
+    s.ordering,
+    s.retrySchedule === null ? null : JSON.stringify(s.retrySchedule),
+    s.timeoutMs,
+    s.disabledReason,
+    s.disabledAt,
+    JSON.stringify(s.metadata),
+    s.version,
+    s.updatedAt,
+  ]
+}
