@@ -7,7 +7,7 @@ import type { BreakerRow, DestinationKey } from '../store/destinations.ts'
 import { blockedLanes, lockBreakers, saveBreakers } from '../store/destinations.ts'
 import { wakeLanes } from '../store/lanes.ts'
 import { flushOutcomes } from '../store/outcomes.ts'
-import type { AttemptRow, Flushed, LaneStep } from '../store/outcomes.ts'
+import type { Flushed, LaneOutcome, LaneStep } from '../store/outcomes.ts'
 import type { Pool } from '../store/pool.ts'
 import { transaction } from '../store/transaction.ts'
 import { isRecordFault } from '../store/fault.ts'
@@ -15,10 +15,8 @@ import { afterOutcome } from './breaker.ts'
 import type { DispatchMetrics } from './metrics.ts'
 
 /** Attempts of a lane that have ended, in their order (none: it is only released), and its next step. One at a time for each lane. */
-export interface Settlement {
+export interface Settlement extends LaneOutcome {
   destination: DestinationKey
-  attempts: AttemptRow[]
-  step: LaneStep
   /** The breaker may not be pristine: look at it even on a success. */
   troubled: boolean
 }
@@ -31,7 +29,7 @@ interface Waiting {
   done: (settled: Settled) => void
 }
 
-const MAX_BATCH = 512
+const MAX_BATCH = 256
 const RETRY_MS = { first: 50, longest: 5_000 }
 
 export class Flusher {
@@ -120,20 +118,15 @@ export class Flusher {
   }
 
   async #record(settlements: Settlement[], now: number): Promise<Flushed> {
-    const rows = {
-      now: new Date(now),
-      attempts: settlements.flatMap(({ attempts }) => attempts),
-      steps: settlements.map(({ step }) => step),
-    }
     const watched = settlements.filter((settlement) => this.#isWatched(settlement))
-    if (watched.length === 0) return await flushOutcomes(this.#pool, rows)
+    if (watched.length === 0) return await flushOutcomes(this.#pool, settlements, new Date(now))
     const closed: DestinationKey[] = []
     const flushed = await transaction(this.#pool, async (client) => {
       const before = await lockBreakers(client, uniqueKeys(watched))
       const after = this.#afterOutcomes(before, watched, now)
       await saveBreakers(client, after)
       closed.push(...after.filter((b, i) => b.state === 'closed' && before[i]?.state !== 'closed'))
-      return await flushOutcomes(client, rows)
+      return await flushOutcomes(client, settlements, new Date(now))
     })
     // After the commit: waking others' lanes under this transaction's locks could deadlock. If we die in between, they wait for their due_at.
     if (closed.length > 0) {

@@ -102,7 +102,6 @@ function settlement(
     inAir: end.inAir,
     underWay: end.underWay,
     leaseMs: lane.timeoutMs + turn.leaseMarginMs,
-    settled: end.attempts.length > 0,
     streak: streakOf(end.attempts),
   }
   const destination = { tenantId: lane.tenantId, destinationKey: lane.destinationKey }

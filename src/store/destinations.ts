@@ -63,5 +63,5 @@ export async function blockedLanes(db: Database, keys: readonly DestinationKey[]
 }
 
 const BLOCKED_LANES = `
-select subscription_id from lane
-where state = 'blocked' and (tenant_id, destination_key) in (select * from unnest($1::text[], $2::text[]))`
+select l.subscription_id from subscription s join lane l on l.subscription_id = s.id and l.state = 'blocked'
+where (s.tenant_id, s.destination_key) in (select * from unnest($1::text[], $2::text[]))`

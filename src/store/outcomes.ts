@@ -29,7 +29,7 @@ export interface AttemptRow {
   aside: boolean
 }
 
-/** A lane's next step under its lease: it goes on with other deliveries in the air, or is released. At most one a lane and statement. */
+/** A lane's next step under its lease: it goes on with other deliveries in the air, or is released. */
 export interface LaneStep {
   subscriptionId: string
   token: number
@@ -42,10 +42,14 @@ export interface LaneStep {
   underWay: boolean
   /** How long the lease lasts from now. */
   leaseMs: number
-  /** An outcome was recorded: the lane need not run solo any more. */
-  settled: boolean
-  /** The outcomes' effect on the failure streak, in their order: did a success clear it, and which failures came after. */
+  /** The attempts' effect on the failure streak, in their order: did a success clear it, and which failures came after. */
   streak: { cleared: boolean; firstFailureAt: number | null; lastFailureAt: number | null }
+}
+
+/** Attempts of a lane that have ended (none: it is only released), and its next step. */
+export interface LaneOutcome {
+  attempts: readonly AttemptRow[]
+  step: LaneStep
 }
 
 export interface Flushed {
@@ -57,150 +61,162 @@ export interface Flushed {
   ready: number
 }
 
-/** Writes outcomes and steps in one statement: all or nothing. */
-export async function flushOutcomes(
-  db: Database,
-  batch: { now: Date; attempts: readonly AttemptRow[]; steps: readonly LaneStep[] },
-): Promise<Flushed> {
-  const { now, attempts, steps } = batch
+/** Writes the outcomes and steps of different lanes in one statement: all or nothing. */
+export async function flushOutcomes(db: Database, outcomes: readonly LaneOutcome[], now: Date): Promise<Flushed> {
   const { rows } = await db.query<Flushed>({
     name: 'flush_outcomes',
     text: FLUSH_OUTCOMES,
-    values: [now, ...attemptColumns(attempts), ...stepColumns(steps)],
+    values: [now, ...columnsOf(outcomes.flatMap(entriesOf))],
   })
   return rows[0]!
 }
 
-function attemptColumns(attempts: readonly AttemptRow[]): unknown[] {
+/** One row of the statement: an attempt of a lane, or none; the lane's last row carries its step out. */
+interface Entry {
+  step: LaneStep
+  attempt: AttemptRow | null
+  last: boolean
+  settled: string
+  /** When the lane's queue goes on because of what these attempts left in it: the head of its line, and those that stepped aside. */
+  headDue: number | null
+  retryDue: number | null
+}
+
+function entriesOf({ attempts, step }: LaneOutcome): Entry[] {
+  const dueOf = (aside: boolean): number | null => {
+    const due = attempts.flatMap((attempt) => (attempt.aside === aside ? (attempt.dueAt ?? []) : []))
+    return due.length > 0 ? Math.min(...due) : null
+  }
+  const lane = {
+    step,
+    settled: uuids(attempts.map(({ deliveryId }) => deliveryId)),
+    headDue: dueOf(false),
+    retryDue: dueOf(true),
+  }
+  const all: readonly (AttemptRow | null)[] = attempts.length > 0 ? attempts : [null]
+  return all.map((attempt, at) => ({ ...lane, attempt, last: at === all.length - 1 }))
+}
+
+function columnsOf(entries: Entry[]): unknown[] {
+  const responses = entries.map(({ attempt }) => attempt?.response ?? Buffer.alloc(0))
   let at = 1
   return [
-    attempts.map((a) => a.attemptId),
-    attempts.map((a) => a.deliveryId),
-    attempts.map((a) => a.tenantId),
-    attempts.map((a) => a.subscriptionId),
-    attempts.map((a) => a.token),
-    attempts.map((a) => a.number),
-    attempts.map((a) => a.startedAt),
-    attempts.map((a) => a.durationMs),
-    attempts.map((a) => a.outcome),
-    attempts.map((a) => a.status),
-    attempts.map((a) => a.errorClass),
-    attempts.map((a) => a.errorDetail),
-    Buffer.concat(attempts.map((a) => a.response)),
-    attempts.map((a) => (at += a.response.length) - a.response.length),
-    attempts.map((a) => a.response.length),
-    attempts.map((a) => a.fate),
-    attempts.map((a) => a.reason),
-    attempts.map((a) => a.failures),
-    attempts.map((a) => a.dueAt),
-    attempts.map((a) => a.aside),
+    entries.map(({ step }) => step.subscriptionId),
+    entries.map(({ step }) => step.token),
+    entries.map(({ step }) => step.wakeGen),
+    entries.map(({ step }) => step.version),
+    entries.map(({ step }) => uuids(step.inAir.map(({ deliveryId }) => deliveryId))),
+    entries.map(({ step }) => uuids(step.inAir.map(({ attemptId }) => attemptId))),
+    entries.map(({ step }) => step.underWay),
+    entries.map(({ step }) => step.leaseMs),
+    entries.map(({ step }) => step.streak.cleared),
+    entries.map(({ step }) => step.streak.firstFailureAt),
+    entries.map(({ step }) => step.streak.lastFailureAt),
+    entries.map(({ last }) => last),
+    entries.map(({ settled }) => settled),
+    entries.map(({ headDue }) => headDue),
+    entries.map(({ retryDue }) => retryDue),
+    entries.map(({ attempt }) => attempt?.attemptId),
+    entries.map(({ attempt }) => attempt?.deliveryId),
+    entries.map(({ attempt }) => attempt?.tenantId),
+    entries.map(({ attempt }) => attempt?.number),
+    entries.map(({ attempt }) => attempt?.startedAt),
+    entries.map(({ attempt }) => attempt?.durationMs),
+    entries.map(({ attempt }) => attempt?.outcome),
+    entries.map(({ attempt }) => attempt?.status),
+    entries.map(({ attempt }) => attempt?.errorClass),
+    entries.map(({ attempt }) => attempt?.errorDetail),
+    Buffer.concat(responses),
+    responses.map((response) => (at += response.length) - response.length),
+    responses.map((response) => response.length),
+    entries.map(({ attempt }) => attempt?.fate),
+    entries.map(({ attempt }) => attempt?.reason),
+    entries.map(({ attempt }) => attempt?.failures),
+    entries.map(({ attempt }) => attempt?.dueAt),
+    entries.map(({ attempt }) => attempt?.aside),
   ]
 }
 
-function stepColumns(steps: readonly LaneStep[]): unknown[] {
-  return [
-    steps.map((s) => s.subscriptionId),
-    steps.map((s) => s.token),
-    steps.map((s) => s.wakeGen),
-    steps.map((s) => s.version),
-    steps.map((s) => `{${s.inAir.map(({ deliveryId }) => deliveryId).join()}}`),
-    steps.map((s) => `{${s.inAir.map(({ attemptId }) => attemptId).join()}}`),
-    steps.map((s) => s.underWay),
-    steps.map((s) => s.leaseMs),
-    steps.map((s) => s.settled),
-    steps.map((s) => s.streak.cleared),
-    steps.map((s) => s.streak.firstFailureAt),
-    steps.map((s) => s.streak.lastFailureAt),
-  ]
+/** As PostgreSQL writes an array: there are no arrays of arrays of different lengths to pass. */
+function uuids(ids: readonly string[]): string {
+  return `{${ids.join()}}`
 }
 
-// The statement's snapshot is older than its own writes: what it settles is taken from `settled`, and the rest of a lane's line is
-// probed without those rows. The probes are `order by … limit 1` and never exists(), which becomes a hashed sub-plan over all
-// pending rows. A lane whose wake_gen has moved is put back into the ring without trusting the probes.
+// `held` are the rows of the lanes that are still ours, locked at their newest version in their order. What the statement itself
+// settles is not in its snapshot: that is why a lane's row brings what its attempts leave in the queue, and the rest of the line is
+// probed without them. The probes are `order by … limit 1` and never exists(), which becomes a hashed sub-plan over all pending
+// rows. A lane whose wake_gen has moved is put back into the ring without trusting the probes. No part joins two others: with
+// hundreds of rows the planner, who expects a few, would compare each with each.
 const FLUSH_OUTCOMES = `
-with outcome as materialized (
-  select attempt_id, delivery_id, tenant_id, subscription_id, token, number, to_timestamp(started_ms / 1000.0) as started_at, duration_ms,
-    outcome, status, error_class, error_detail, substring($14::bytea from response_at for response_bytes) as response, fate, reason,
-    failures, to_timestamp(due_ms / 1000.0) as due_at, aside
-  from unnest($2::uuid[], $3::uuid[], $4::text[], $5::uuid[], $6::bigint[], $7::integer[], $8::bigint[], $9::integer[], $10::text[],
-    $11::integer[], $12::text[], $13::text[], $15::integer[], $16::integer[], $17::text[], $18::text[], $19::integer[], $20::bigint[],
-    $21::boolean[]) o(attempt_id, delivery_id, tenant_id, subscription_id, token, number, started_ms, duration_ms, outcome, status,
-    error_class, error_detail, response_at, response_bytes, fate, reason, failures, due_ms, aside)
-), step as materialized (
-  select subscription_id, token, wake_gen, version, in_air::uuid[] as in_air, in_air_attempts::uuid[] as in_air_attempts, under_way, lease_ms, settled,
-    streak_cleared, to_timestamp(first_failure_ms / 1000.0) as first_failure_at, to_timestamp(last_failure_ms / 1000.0) as last_failure_at
-  from unnest($22::uuid[], $23::bigint[], $24::bigint[], $25::integer[], $26::text[], $27::text[], $28::boolean[], $29::integer[], $30::boolean[],
-    $31::boolean[], $32::bigint[], $33::bigint[]) s(subscription_id, token, wake_gen, version, in_air, in_air_attempts, under_way, lease_ms,
-    settled, streak_cleared, first_failure_ms, last_failure_ms)
+with entry as materialized (
+  select * from unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::integer[], $6::text[], $7::text[], $8::boolean[], $9::integer[],
+    $10::boolean[], $11::bigint[], $12::bigint[], $13::boolean[], $14::text[], $15::bigint[], $16::bigint[], $17::uuid[], $18::uuid[],
+    $19::text[], $20::integer[], $21::bigint[], $22::integer[], $23::text[], $24::integer[], $25::text[], $26::text[],
+    $28::integer[], $29::integer[], $30::text[], $31::text[], $32::integer[], $33::bigint[], $34::boolean[])
+    e(subscription_id, token, wake_gen, version, in_air, in_air_attempts, under_way, lease_ms, streak_cleared, first_failure_ms,
+      last_failure_ms, last, settled_ids, head_due_ms, retry_due_ms, attempt_id, delivery_id, tenant_id, number, started_ms,
+      duration_ms, outcome, status, error_class, error_detail, response_at, response_bytes, fate, reason, failures, due_ms, aside)
 ), logged as (
   insert into attempt (id, delivery_id, tenant_id, subscription_id, number, started_at, duration_ms, outcome, status, error_class,
     error_detail, response)
-  select attempt_id, delivery_id, tenant_id, subscription_id, number, started_at, duration_ms, outcome, status, error_class, error_detail,
-    response from outcome
+  select attempt_id, delivery_id, tenant_id, subscription_id, number, to_timestamp(started_ms / 1000.0), duration_ms, outcome, status,
+    error_class, error_detail, substring($27::bytea from response_at for response_bytes)
+  from entry where attempt_id is not null
   on conflict (id) do update set started_at = excluded.started_at, duration_ms = excluded.duration_ms, outcome = excluded.outcome,
     status = excluded.status, error_class = excluded.error_class, error_detail = excluded.error_detail, response = excluded.response
   where attempt.outcome = 'outcome_unknown'
-), locked as materialized (
-  select subscription_id, tenant_id, destination_key, lease_token, wake_gen, version from lane
-  where subscription_id in (select subscription_id from step) order by subscription_id for no key update
-), valid as materialized (
-  select s.*, k.tenant_id, k.wake_gen <> s.wake_gen as woken,
-    s.in_air = '{}' or not s.under_way and (k.version <> s.version or coalesce(d.state, 'closed') <> 'closed') as releasing
-  from step s join locked k on k.subscription_id = s.subscription_id and k.lease_token = s.token
-  left join destination d on d.tenant_id = k.tenant_id and d.destination_key = k.destination_key
-), settled as materialized (
-  select o.* from outcome o join valid v on v.subscription_id = o.subscription_id and v.token = o.token
+), held as materialized (
+  select e.*, l.tenant_id as owner, l.destination_key, l.wake_gen <> e.wake_gen as woken, l.version <> e.version as edited
+  from entry e join lane l on l.subscription_id = e.subscription_id and l.lease_token = e.token
+  order by l.subscription_id for no key update of l
 ), finished as (
-  delete from delivery d using settled o where d.id = o.delivery_id and o.fate <> 'retry'
-  returning d.id, d.seq, d.tenant_id, d.subscription_id, d.ce_id, d.kind, o.fate, o.reason, o.number, o.failures, d.created_at, o.status,
-    coalesce(o.error_detail, d.last_error) as last_error
+  delete from delivery d using held h where d.id = h.delivery_id and h.fate <> 'retry'
+  returning d.id, d.seq, d.tenant_id, d.subscription_id, d.ce_id, d.kind, h.fate, h.reason, h.number, h.failures, d.created_at,
+    h.status, coalesce(h.error_detail, d.last_error) as last_error
 ), archived as (
   insert into delivery_history (id, seq, tenant_id, subscription_id, ce_id, kind, state, reason, attempts, failures, crashes, created_at,
     finished_at, last_status, last_error)
   select id, seq, tenant_id, subscription_id, ce_id, kind, fate, reason, number, failures, 0, created_at, $1, status, last_error
   from finished
 ), retried as (
-  update delivery d set attempts = o.number, failures = o.failures, crashes = 0, aside = o.aside, due_at = o.due_at,
-    last_status = o.status, last_error = o.error_detail
-  from settled o where d.id = o.delivery_id and o.fate = 'retry'
+  update delivery d set attempts = h.number, failures = h.failures, crashes = 0, aside = h.aside,
+    due_at = to_timestamp(h.due_ms / 1000.0), last_status = h.status, last_error = h.error_detail
+  from held h where d.id = h.delivery_id and h.fate = 'retry'
+), step as materialized (
+  select h.*, h.in_air = '{}' or not h.under_way and (h.edited or coalesce(d.state, 'closed') <> 'closed') as releasing
+  from held h left join destination d on d.tenant_id = h.owner and d.destination_key = h.destination_key
+  where h.last
 ), queue as materialized (
-  select v.subscription_id, v.tenant_id, v.woken, coalesce(own.head_due, head.due_at) as head_due, least(own.retry_due, retry.due_at) as retry_due
-  from valid v
-  cross join lateral (
-    select array_agg(o.delivery_id) as ids, min(o.due_at) filter (where o.fate = 'retry' and not o.aside) as head_due,
-      min(o.due_at) filter (where o.fate = 'retry' and o.aside) as retry_due
-    from settled o where o.subscription_id = v.subscription_id
-  ) own
-  left join lateral (select d.due_at from delivery d where d.subscription_id = v.subscription_id and not d.aside
-    and d.id <> all(coalesce(own.ids, '{}')) order by d.seq limit 1) head on true
-  left join lateral (select d.due_at from delivery d where d.subscription_id = v.subscription_id and d.aside
-    and d.id <> all(coalesce(own.ids, '{}')) order by d.due_at limit 1) retry on true
-  where v.releasing
-), released as materialized (
-  select subscription_id, tenant_id, least(head_due, retry_due) as due_at,
-    case when woken or least(head_due, retry_due) <= $1 then 'ready' when head_due is not null then 'blocked'
-      when retry_due is not null then 'waiting' else 'idle' end as state
-  from queue
-), waking as materialized (
-  select subscription_id, tenant_id, row_number() over (partition by tenant_id order by subscription_id) - 1 as nth
-  from released where state = 'ready'
+  select s.*, coalesce(to_timestamp(s.head_due_ms / 1000.0), head.due_at) as head_due,
+    least(to_timestamp(s.retry_due_ms / 1000.0), retry.due_at) as retry_due
+  from step s
+  left join lateral (select d.due_at from delivery d where s.releasing and d.subscription_id = s.subscription_id and not d.aside
+    and d.id <> all(s.settled_ids::uuid[]) order by d.seq limit 1) head on true
+  left join lateral (select d.due_at from delivery d where s.releasing and d.subscription_id = s.subscription_id and d.aside
+    and d.id <> all(s.settled_ids::uuid[]) order by d.due_at limit 1) retry on true
+), placed as materialized (
+  select q.*, case when not releasing then 'leased' when woken or least(head_due, retry_due) <= $1 then 'ready'
+    when head_due is not null then 'blocked' when retry_due is not null then 'waiting' else 'idle' end as state
+  from queue q
 ), turns as materialized (
-  select * from take_turns(array(select tenant_id from waking))
+  select * from take_turns(array(select owner from placed where state = 'ready'))
+), numbered as materialized (
+  select p.*, t.first_turn + row_number() over (partition by p.owner, p.state order by p.subscription_id) - 1 as turn
+  from placed p left join turns t on t.tenant_id = p.owner
 ), moved as (
-  update lane set
-    state = coalesce(r.state, 'leased'),
-    due_at = case when r.state in ('blocked', 'waiting') then r.due_at end,
-    turn = coalesce(t.first_turn + w.nth, lane.turn),
-    lease_until = case when r.state is null then $1::timestamptz + v.lease_ms * interval '1 ms' end,
-    in_air = case when r.state is null then v.in_air else '{}' end,
-    in_air_attempts = case when r.state is null then v.in_air_attempts else '{}' end,
-    solo = lane.solo and not v.settled,
-    first_failure_at = case when v.streak_cleared then v.first_failure_at else coalesce(lane.first_failure_at, v.first_failure_at) end,
-    last_failure_at = case when v.streak_cleared then v.last_failure_at else coalesce(v.last_failure_at, lane.last_failure_at) end
-  from valid v left join released r using (subscription_id) left join waking w using (subscription_id)
-    left join turns t on t.tenant_id = w.tenant_id
-  where lane.subscription_id = v.subscription_id
+  update lane set state = n.state,
+    due_at = case when n.state in ('blocked', 'waiting') then least(n.head_due, n.retry_due) end,
+    turn = case when n.state = 'ready' then n.turn else lane.turn end,
+    lease_until = case when n.state = 'leased' then $1::timestamptz + n.lease_ms * interval '1 ms' end,
+    in_air = case when n.state = 'leased' then n.in_air::uuid[] else '{}' end,
+    in_air_attempts = case when n.state = 'leased' then n.in_air_attempts::uuid[] else '{}' end,
+    solo = lane.solo and n.attempt_id is null,
+    first_failure_at = case when n.streak_cleared then to_timestamp(n.first_failure_ms / 1000.0)
+      else coalesce(lane.first_failure_at, to_timestamp(n.first_failure_ms / 1000.0)) end,
+    last_failure_at = case when n.streak_cleared then to_timestamp(n.last_failure_ms / 1000.0)
+      else coalesce(to_timestamp(n.last_failure_ms / 1000.0), lane.last_failure_at) end
+  from numbered n where lane.subscription_id = n.subscription_id
 )
-select array(select s.subscription_id::text from step s where not exists (select from valid v where v.subscription_id = s.subscription_id)) as lost,
-  array(select v.subscription_id::text from valid v where v.releasing and v.in_air <> '{}') as stopped,
-  (select count(*) from waking)::integer as ready`
+select array(select subscription_id::text from entry where last except select subscription_id::text from step) as lost,
+  array(select subscription_id::text from step where releasing and in_air <> '{}') as stopped,
+  (select count(*) from placed where state = 'ready')::integer as ready`

@@ -16,11 +16,13 @@ export interface PoolOptions {
 }
 
 // Plans: no sequential scan and no JIT, because statements prepared on tables that are still empty would otherwise keep a plan
-// that reads all of a table that has grown since. Time-outs: no statement of the hub is that long; a transaction left open
+// that reads all of a table that has grown since; no bitmap scan, because it would sort the whole ring to take its first lanes.
+// Time-outs: no statement of the hub is that long; a transaction left open
 // anywhere holds back the pull cursor and vacuum, so an idle one is ended.
 const SESSION = [
   'jit=off',
   'enable_seqscan=off',
+  'enable_bitmapscan=off',
   'statement_timeout=30000',
   'idle_in_transaction_session_timeout=15000',
   'timezone=UTC',

@@ -112,6 +112,8 @@ create table subscription (
   check (drained_at is null or deleted_at is not null)
 );
 create index subscription_tenant on subscription (tenant_id, id);
+-- From a destination to its lanes, when its breaker has closed: here, because a lane's row changes three times for each event.
+create index subscription_destination on subscription (tenant_id, destination_key);
 create index subscription_undrained on subscription (id) where deleted_at is not null and drained_at is null;
 
 -- event_types, one row a pattern: what matching probes.
@@ -162,16 +164,18 @@ create sequence virtual_time minvalue 0 start 0;
 -- Gives each of `tenants` (one element a lane) the first of as many consecutive turns as it asks for, and locks the tenants'
 -- rows in their order. Always called after lanes are locked: destinations, then lanes, then tenants, each in order, is the
 -- order of locks everywhere.
-create function take_turns(tenants text[]) returns table (tenant_id text, first_turn bigint) language sql volatile as $$
-  with wanted as (select t, count(*) as lanes from unnest(tenants) t group by t),
+create function take_turns(tenants text[]) returns table (tenant_id text, first_turn bigint) language plpgsql rows 100 as $$
+#variable_conflict use_column
+begin
+  if cardinality(tenants) = 0 then return; end if;
+  return query
+  with wanted as materialized (select t, count(*) as lanes from unnest(tenants) t group by t),
   locked as materialized (
-    select tt.tenant_id from tenant_turn tt where tt.tenant_id in (select t from wanted) order by tt.tenant_id for no key update),
-  moved as (
-    update tenant_turn tt set next_turn = greatest(tt.next_turn, (select last_value from virtual_time)) + w.lanes
-    from locked k, wanted w where tt.tenant_id = k.tenant_id and w.t = k.tenant_id
-    returning tt.tenant_id, tt.next_turn - w.lanes as first_turn)
-  select moved.tenant_id, moved.first_turn from moved
-$$;
+    select tt.tenant_id, w.lanes from wanted w join tenant_turn tt on tt.tenant_id = w.t order by tt.tenant_id for no key update of tt)
+  update tenant_turn tt set next_turn = greatest(tt.next_turn, (select last_value from virtual_time)) + k.lanes
+  from locked k where tt.tenant_id = k.tenant_id
+  returning tt.tenant_id, tt.next_turn - k.lanes;
+end $$;
 
 -- One subscription's queue. States:
 --   idle     nothing to do
@@ -213,7 +217,6 @@ create index lane_ring_solo on lane (turn, subscription_id) where state = 'ready
 create index lane_due on lane (due_at) where state in ('waiting', 'blocked');
 -- Keyed by what never changes while leased, so that extending a lease stays a HOT update.
 create index lane_leased on lane (subscription_id) where state = 'leased';
-create index lane_destination on lane (tenant_id, destination_key);
 create index lane_streak on lane (first_failure_at) where first_failure_at is not null;
 
 create sequence delivery_seq;
