@@ -4,7 +4,7 @@
 import type { Service } from '../base/service.ts'
 import type { IncomingRecord } from '../event/record.ts'
 
-/** Neighbouring records of one partition, in its order. */
+/** Neighbouring records of one partition, in its order; at least one. */
 export interface RecordBatch {
   topic: string
   partition: number
@@ -18,19 +18,19 @@ export interface RecordBatch {
  */
 export type BatchHandler = (batch: RecordBatch, revoked: AbortSignal) => Promise<void>
 
-/** Where one partition that this process owns stands. Offsets count records that lie before them; times are epoch ms. */
+/** Where one partition that this process owns stands. Times are epoch ms. */
 export interface PartitionLag {
   topic: string
   partition: number
-  /** The next offset to be handed over. */
-  position: bigint
-  /** What the broker has taken as committed by this group. */
-  committed: bigint
-  /** The first offset not yet readable; null until the first answer from the broker. */
-  highWatermark: bigint | null
-  /** `highWatermark - committed`; null while that is unknown. */
+  /** The next offset to be handed over; null until the broker has said where to start. */
+  position: bigint | null
+  /** What this group has committed, as the broker last confirmed it; null: nothing yet. */
+  committed: bigint | null
+  /** The first offset that may not be read yet (the log's end, or an open transaction); null until the broker has said it. */
+  end: bigint | null
+  /** Offsets from what is committed to the end; null while either is unknown. Aborted records and gaps count too. */
   lag: bigint | null
-  /** Failures in a row, of fetching or of writing; 0 when all is well. */
+  /** Failures in a row, of fetching, writing or committing; 0 when all is well. */
   failures: number
   /** The text of the last of them; null when all is well. */
   problem: string | null
@@ -39,7 +39,7 @@ export interface PartitionLag {
 }
 
 export interface StreamHealth {
-  /** The broker answered the last time that it was asked. */
+  /** The brokers answered the last time that they were asked. */
   connected: boolean
   /** A member of the group with an assignment, which may be empty. */
   joined: boolean
@@ -49,7 +49,7 @@ export interface StreamHealth {
   since: number
 }
 
-/** `foreign`: its name is not accepted here; `subscribed`: read; `sick`: the broker reports it as broken, set aside until it is well. */
+/** `foreign`: its name is not accepted here; `subscribed`: read; `sick`: the broker reports it as broken: what is healthy of it is read. */
 export type TopicState = 'subscribed' | 'sick' | 'foreign'
 
 export interface TopicStanding {
@@ -57,8 +57,7 @@ export interface TopicStanding {
   state: TopicState
   /** What the broker says is wrong, for a sick one. */
   problem: string | null
-  /** Null where the broker did not say. */
-  partitions: number | null
+  partitions: number
 }
 
 export interface Stream extends Service {
