@@ -72,8 +72,13 @@ export class ConfigError extends Error {
   }
 }
 
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** This process's own: what `loadConfig` is given, but in tests. */
+export const environment: Environment = process.env
+
 /** Throws `ConfigError`. An empty variable counts as one that is not set. */
-export function loadConfig(env: Readonly<Record<string, string | undefined>>): Config {
+export function loadConfig(env: Environment): Config {
   const { values, faults } = readAll(env)
   const named = new Set(faults.map(({ variable }) => variable))
   const all = [
@@ -220,8 +225,6 @@ export function fullName(name: string): string {
 }
 
 // --- reading and checking -------------------------------------------------------------------------------------------------
-
-type Environment = Readonly<Record<string, string | undefined>>
 
 function readAll(env: Environment): { values: Values; faults: ConfigFault[] } {
   const faults: ConfigFault[] = []

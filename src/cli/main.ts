@@ -1,0 +1,59 @@
+// The command line. Each command loads what it needs when it runs, so a faulty configuration is told before anything else.
+import { AssertionError } from 'node:assert'
+import { Command } from 'commander'
+import { VERSION } from '../base/version.ts'
+import { environment, loadConfig } from '../config.ts'
+
+const program = new Command('streaming-hub')
+  .description('Takes events from Kafka and delivers each to the subscriptions that want it.')
+  .version(VERSION)
+
+program
+  .command('serve')
+  .description('run the hub, as its environment variables say; without any, everything in local mode')
+  .action(async () => {
+    const config = loadConfig(environment)
+    const { serve } = await import('../main.ts')
+    await serve(config)
+  })
+
+program
+  .command('migrate')
+  .description('bring the schema of the database up to date')
+  .action(async () => {
+    const { migrateSchema } = await import('./migrate.ts')
+    console.log(await migrateSchema(loadConfig(environment)))
+  })
+
+program
+  .command('demo')
+  .description('run a hub with sample producers and receivers, and show what arrives')
+  .action(async () => {
+    const { demo } = await import('./demo.ts')
+    await demo(environment)
+  })
+
+program
+  .command('listen')
+  .description('receive webhooks on loopback, and show them')
+  .option('-p, --port <port>', 'where to listen; 0 for a free port', '9000')
+  .option('-s, --secret <whsec>', "the subscription's signing secret, to verify signatures by")
+  .action(async (options: { port: string; secret?: string }) => {
+    const { listen } = await import('./listen.ts')
+    await listen(options)
+  })
+
+try {
+  await program.parseAsync()
+} catch (error) {
+  console.error(explain(error))
+  process.exitCode = 1
+}
+
+/** An operating error in one message, with what led to it; a broken assumption of ours with its stack. */
+function explain(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  if (error instanceof TypeError || error instanceof ReferenceError || error instanceof AssertionError)
+    return String(error.stack)
+  return error.cause instanceof Error ? `${error.message}\n  because: ${explain(error.cause)}` : error.message
+}
