@@ -13,7 +13,7 @@ const SIGNING_SECRET_BYTES = 32
 const SIGNING_SECRET_PREFIX = 'whsec_'
 
 /** What a secret belongs to. */
-export interface SecretContext {
+interface SecretContext {
   tenantId: string
   subscriptionId: string
   /** Which of the subscription's secrets: `signing_secret`, say. */

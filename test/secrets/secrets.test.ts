@@ -3,7 +3,13 @@ import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import { FlattenedEncrypt } from 'jose'
 import { parseKeyRing } from '../../src/secrets/keyring.ts'
-import { SecretError, createSecretBox, newSigningSecret, type SecretFault } from '../../src/secrets/secrets.ts'
+import {
+  SecretError,
+  createSecretBox,
+  newSigningSecret,
+  signingKey,
+  type SecretFault,
+} from '../../src/secrets/secrets.ts'
 
 const OLD_KEK = Buffer.alloc(32, 1).toString('base64')
 const NEW_KEK = Buffer.alloc(32, 2).toString('base64')
@@ -115,6 +121,7 @@ test('a new signing secret is 32 random bytes, shown as whsec_ and their base64'
   const { text, key } = newSigningSecret()
   assert.equal(key.length, 32)
   assert.equal(text, `whsec_${key.toString('base64')}`)
+  assert.deepEqual(signingKey(text), key)
   assert.notDeepEqual(newSigningSecret().key, key)
 })
 

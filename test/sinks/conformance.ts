@@ -5,7 +5,7 @@ import assert from 'node:assert/strict'
 import type { AttemptRequest, Destination, Outcome, Sink } from '../../src/sinks/sink.ts'
 import { anEvent, uuid7 } from '../support/fixtures.ts'
 
-export type Behaviour =
+type Behaviour =
   | 'accepts'
   | 'fails' // it is there, and says no
   | 'hangs' // it is there, and says nothing

@@ -21,7 +21,7 @@ export interface Receiver extends AsyncDisposable {
 
 export type Answer = (response: ServerResponse, request: ReceivedRequest) => void
 
-export const answerOk: Answer = (response) => response.end('ok')
+const answerOk: Answer = (response) => response.end('ok')
 export const neverAnswer: Answer = () => undefined
 
 /** Listens on `host` (`::` is every address of the machine); with a certificate over TLS only. */

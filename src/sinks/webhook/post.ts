@@ -6,7 +6,7 @@ import { createConnector, type ConnectorOptions } from './connector.ts'
 import { failed, failureOf, type Failed } from './failures.ts'
 
 /** What is kept of an answer. */
-export const MAX_RESPONSE_BYTES = 4 * 1024
+const MAX_RESPONSE_BYTES = 4 * 1024
 /** What is read of an answer before its connection is given up: a usual error page still costs no new connection. */
 const MAX_READ_BYTES = 64 * 1024
 /** How long the body may take once the headers are there. */
