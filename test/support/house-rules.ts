@@ -29,6 +29,7 @@ const RANKS: Record<string, number> = {
   'config.ts': 4,
   cli: 5,
   'app.ts': 6,
+  'local.ts': 6,
   'main.ts': 7,
   // Commands stand above what they start.
   'cli/demo.ts': 8,
