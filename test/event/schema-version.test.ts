@@ -17,6 +17,28 @@ test('the major is what stands before the first dot, with or without a leading v
   for (const [text, major] of Object.entries(readings)) assert.equal(schemaMajor(text), major, text)
 })
 
+test('what is no version has no major', () => {
+  const wrong = [
+    '',
+    'v',
+    'V1',
+    'vv1',
+    '1.',
+    '.1',
+    '1.x',
+    '1.0.0.0',
+    '01.0.0',
+    '1.0.0-01',
+    '1.0.0-',
+    '1+',
+    '-1',
+    ' 1',
+    '1\n',
+    '1,0',
+  ]
+  for (const text of wrong) assert.equal(schemaMajor(text), null, JSON.stringify(text))
+})
+
 test('the largest major is what an integer column holds', () => {
   assert.equal(schemaMajor('2147483647.0.0'), 2_147_483_647)
   assert.equal(schemaMajor('2147483648.0.0'), null)

@@ -49,3 +49,10 @@ test('a tracestate with a broken member, none, or too much of anything is none',
   for (const text of broken) assert.ok(!isTracestate(text), JSON.stringify(text))
   assert.ok(isTracestate(members.slice(0, 32).join(',')))
 })
+
+test('a tracestate has at most 512 characters', () => {
+  const longest = `a=${'x'.repeat(255)},b=${'x'.repeat(252)}`
+  assert.equal(longest.length, 512)
+  assert.ok(isTracestate(longest))
+  assert.ok(!isTracestate(`${longest}x`))
+})
