@@ -22,7 +22,7 @@ interface Opened extends OpenedDestination {
   version: number
 }
 
-type DestinationDeps = { pool: Pool; sinks: Sinks; secrets: SecretBox }
+export type DestinationDeps = { pool: Pool; sinks: Sinks; secrets: SecretBox }
 
 /** A function that gives a lane's sink and opened settings; it rejects when they cannot be read or opened. */
 export function destinationCache(deps: DestinationDeps): (lane: ClaimedLane) => Promise<OpenedDestination> {

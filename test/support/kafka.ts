@@ -24,3 +24,11 @@ function foreignKafka(brokers: string[]): RunningKafka {
 async function notOurs(): Promise<never> {
   throw new Error('This Kafka was not started by the tests, so they may not stop it.')
 }
+
+/** A real broker of the test's own, because a hub reads every topic of the facts that a broker has; null as `realKafka`. */
+export async function ownKafka(t: TestContext): Promise<string[] | null> {
+  if (!realKafka(t)) return null
+  const kafka = await startOwnKafka()
+  t.after(() => kafka.stop())
+  return kafka.brokers
+}

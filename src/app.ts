@@ -1,0 +1,273 @@
+// The composition root: makes every part from the configuration, starts them in order and stops them in reverse. Only this file
+// constructs; what local mode brings up beside the hub is handed to it.
+import { randomUUIDv7 } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { rootCertificates } from 'node:tls'
+import { systemClock } from './base/clock.ts'
+import type { Log } from './base/log.ts'
+import { createRegistry } from './base/metrics.ts'
+import type { Registry } from './base/metrics.ts'
+import type { Service } from './base/service.ts'
+import { VERSION } from './base/version.ts'
+import type { Config } from './config.ts'
+import { localAuthenticator } from './control/auth/local.ts'
+import type { ReadinessCheck } from './control/routes/health.ts'
+import { createServer } from './control/server.ts'
+import type { ControlServer } from './control/server.ts'
+import { webhookRules } from './control/sink-rules.ts'
+import { destinationCache, openDestination } from './dispatch/destination-cache.ts'
+import type { DestinationDeps } from './dispatch/destination-cache.ts'
+import { Dispatcher } from './dispatch/dispatcher.ts'
+import { dispatchMetrics } from './dispatch/metrics.ts'
+import { ingest } from './ingest/ingest.ts'
+import type { IngestDeps } from './ingest/ingest.ts'
+import { ingestMetrics } from './ingest/metrics.ts'
+import { match } from './matching/match.ts'
+import { openKeyRing } from './secrets/keyring.ts'
+import type { KekSource } from './secrets/keyring.ts'
+import { createSecretBox } from './secrets/secrets.ts'
+import { closeSinks, createSinks } from './sinks/registry.ts'
+import { createPool } from './store/pool.ts'
+import type { Pool } from './store/pool.ts'
+import { ReadyListener, readyNotifier } from './store/ready-channel.ts'
+import { schemaReady } from './store/schema-gate.ts'
+import { createKafkaStream } from './stream/kafka.ts'
+import type { Stream } from './stream/stream.ts'
+import { factSource } from './stream/topics.ts'
+import type { KafkaConnection } from './stream/wire.ts'
+import { partitionChore, sweepChore } from './upkeep/chores.ts'
+import { Upkeep } from './upkeep/upkeep.ts'
+
+/** What is not in the configuration as such: made or found before the parts are. */
+export interface Surroundings {
+  log: Log
+  dsn: string
+  brokers: readonly string[]
+  kek: KekSource
+}
+
+export interface App {
+  /** Resolves when everything works, or keeps trying what is away; rejects when it can never work. */
+  start(): Promise<void>
+  /** Stops in reverse, as far as `deadline` allows. May be called twice, also while it starts. Never rejects. */
+  stop(deadline: AbortSignal): Promise<void>
+  /** Where the API listens, once started. */
+  address(): { host: string; port: number }
+}
+
+/** The hub, made and not started. Rejects when a key or a certificate that is configured cannot be read. */
+export async function createApp(config: Config, surroundings: Surroundings): Promise<App> {
+  const { log, dsn, kek } = surroundings
+  const registry = createRegistry({ processMetrics: true })
+  const onError = (error: Error): void => log.warn({ err: error.message }, 'an idle database connection broke')
+  const { maxConnections } = config.postgres
+  const pool = createPool({ dsn, maxConnections, applicationName: `streaming-hub ${config.role}`, onError })
+  const secrets = createSecretBox(await openKeyRing(kek))
+  const sinks = createSinks({ webhook: { allowPrivate: config.allowPrivateSinks, userAgentVersion: VERSION, log } })
+  const destinations = { pool, sinks, secrets }
+
+  const dispatcher =
+    config.role === 'ingest' ? null : createDispatcher(config, { ...surroundings, registry, destinations })
+  const onWoken = dispatcher ? () => dispatcher.wake() : readyNotifier(pool, systemClock)
+  const ingestDeps = { pool, clock: systemClock, log, metrics: ingestMetrics(registry), onWoken }
+  const connection = await kafkaConnection(config, surroundings.brokers)
+  const stream = config.role === 'delivery' ? null : createStream(config, { log, registry, connection, ingestDeps })
+  const control = createControl(config, { log, registry, destinations, ingestDeps, stream })
+  const upkeep = createUpkeep(config, { pool, log, dispatcher })
+
+  const stopping = new AbortController()
+  return lifecycle({
+    log,
+    stopping,
+    services: [
+      control,
+      gate(pool, log, stopping.signal),
+      upkeep,
+      dispatcher && new ReadyListener({ dsn, clock: systemClock, onReady: () => dispatcher.wake() }),
+      dispatcher,
+      stream,
+    ],
+    close: async () => {
+      await closeSinks(sinks)
+      await pool.end()
+    },
+    address: () => control.address(),
+  })
+}
+
+function createDispatcher(
+  config: Config,
+  made: { log: Log; registry: Registry; destinations: DestinationDeps },
+): Dispatcher {
+  const { enabled, failureWindowMs, failureSpreadMs } = config.autodisable
+  return new Dispatcher({
+    pool: made.destinations.pool,
+    clock: systemClock,
+    log: made.log,
+    metrics: dispatchMetrics(made.registry),
+    random: Math.random,
+    destinationOf: destinationCache(made.destinations),
+    options: {
+      ...config.dispatch,
+      autodisable: { enabled, windowMs: failureWindowMs, spreadMs: failureSpreadMs },
+    },
+  })
+}
+
+function createStream(
+  config: Config,
+  made: { log: Log; registry: Registry; connection: KafkaConnection; ingestDeps: IngestDeps },
+): Stream {
+  return createKafkaStream({
+    name: 'facts',
+    connection: made.connection,
+    groupId: config.kafka.group,
+    accepts: (topic) => factSource(topic) !== null,
+    handler: async ({ records }, revoked) => {
+      revoked.throwIfAborted()
+      await ingest(records, made.ingestDeps)
+    },
+    log: made.log,
+    clock: systemClock,
+    metrics: made.registry,
+    ...(config.env === 'local' && { timings: LOCAL_TIMINGS }),
+  })
+}
+
+/** Whoever tries the hub out restarts it often: a member that was killed is missed after six seconds, the least that Kafka allows. */
+const LOCAL_TIMINGS = { sessionTimeoutMs: 6_000, rebalanceTimeoutMs: 10_000, heartbeatIntervalMs: 1_000 }
+
+async function kafkaConnection({ kafka }: Config, brokers: readonly string[]): Promise<KafkaConnection> {
+  const ca =
+    kafka.caCert === null || kafka.caCert.startsWith('-----') ? kafka.caCert : await readFile(kafka.caCert, 'utf8')
+  return {
+    brokers,
+    clientId: `streaming-hub ${hostname()} ${process.pid}`,
+    sasl: kafka.sasl ?? undefined,
+    tls: kafka.tlsEnabled ? (ca === null ? {} : { ca: [...rootCertificates, ca] }) : undefined,
+  }
+}
+
+function createControl(
+  config: Config,
+  made: {
+    log: Log
+    registry: Registry
+    destinations: DestinationDeps
+    ingestDeps: IngestDeps
+    stream: Stream | null
+  },
+): ControlServer {
+  const { log, registry, destinations, ingestDeps, stream } = made
+  const { pool, secrets } = destinations
+  return createServer({
+    listen: { host: config.http.host, port: config.http.port },
+    version: VERSION,
+    docs: config.http.docsEnabled,
+    metrics: config.metricsEnabled ? registry : null,
+    registry,
+    log,
+    pool,
+    clock: systemClock,
+    secrets,
+    sinkRules: webhookRules({ allowPrivate: config.allowPrivateSinks }),
+    authenticators: config.env === 'local' ? [localAuthenticator({ defaultTenantId: config.tenantId })] : [],
+    probe: async ({ id }, signal) => {
+      const { sink, destination } = await openDestination(destinations, id)
+      return await sink.probe({ destination, attemptId: randomUUIDv7(), now: systemClock.now() }, signal)
+    },
+    ingest: (records) => ingest(records, ingestDeps),
+    // The routes look within one tenant: its being another is no answer that they could give.
+    mismatches: (event, subscription) => {
+      const matched = match(event, subscription)
+      return matched.matched ? [] : matched.reasons.filter((reason) => reason !== 'tenant')
+    },
+    stream: stream ?? { lag: () => [], topics: () => [] },
+    checks: readinessChecks(pool, stream),
+  })
+}
+
+/** A partition that has something to do and gets nothing done for so long is stuck. */
+const STUCK_AFTER_MS = 60_000
+
+function readinessChecks(pool: Pool, stream: Stream | null): ReadinessCheck[] {
+  const database: ReadinessCheck = {
+    name: 'database',
+    check: async () => {
+      const answer = await pool.query('select 1').catch(() => null)
+      return answer === null ? 'the database cannot be reached' : null
+    },
+  }
+  if (!stream) return [database]
+  return [
+    database,
+    { name: 'stream', check: () => stream.health().problem },
+    {
+      name: 'progress',
+      check: () => {
+        const since = systemClock.now() - STUCK_AFTER_MS
+        const stuck = stream
+          .lag()
+          .filter(({ lag, lastProgressAt }) => lag !== null && lag > 0n && lastProgressAt < since)
+        if (stuck.length === 0) return null
+        return `no progress in spite of lag: ${stuck.map(({ topic, partition }) => `${topic}/${partition}`).join(', ')}`
+      },
+    },
+  ]
+}
+
+function createUpkeep(config: Config, made: { pool: Pool; log: Log; dispatcher: Dispatcher | null }): Upkeep {
+  const { intervalMs, futureWeeks } = config.partitions
+  return new Upkeep({
+    pool: made.pool,
+    clock: systemClock,
+    log: made.log,
+    chores: [
+      partitionChore({ everyMs: intervalMs, weeksAhead: futureWeeks }),
+      sweepChore((lanes) => {
+        if (lanes > 0) made.log.error({ lanes }, 'wake-ups were lost: please report this')
+        if (lanes > 0) made.dispatcher?.wake()
+      }),
+    ],
+  })
+}
+
+/** What comes after it in the order starts on a database that answers and has this program's schema. */
+function gate(pool: Pool, log: Log, signal: AbortSignal): Service {
+  return {
+    name: 'schema',
+    start: () => schemaReady(pool, { clock: systemClock, log, signal }),
+    stop: async () => undefined,
+  }
+}
+
+function lifecycle(made: {
+  log: Log
+  stopping: AbortController
+  services: readonly (Service | null)[]
+  close: () => Promise<void>
+  address: () => { host: string; port: number }
+}): App {
+  const services = made.services.filter((service) => service !== null)
+  let stopped: Promise<void> | null = null
+  const stopAll = async (deadline: AbortSignal): Promise<void> => {
+    made.stopping.abort()
+    for (const service of services.toReversed()) {
+      await service
+        .stop(deadline)
+        .catch((error: unknown) => made.log.error({ err: error, service: service.name }, 'stop failed'))
+    }
+    await made.close()
+  }
+  return {
+    start: async () => {
+      for (const service of services) {
+        if (made.stopping.signal.aborted) return
+        await service.start()
+      }
+    },
+    stop: (deadline) => (stopped ??= stopAll(deadline)),
+    address: made.address,
+  }
+}

@@ -1,0 +1,38 @@
+// Nothing of the hub works on a schema that is not its own: the gate waits for the database, and then insists on it.
+import type { Clock } from '../base/clock.ts'
+import { messageOf } from '../base/errors.ts'
+import type { Log } from '../base/log.ts'
+import { schemaStatus } from './migrate.ts'
+import { isOutage } from './outage.ts'
+import type { Pool } from './pool.ts'
+
+const PAUSE_MS = { first: 200, longest: 5_000 }
+
+/**
+ * Resolves when the database answers and has exactly this program's schema. While it cannot be reached that is said once, and
+ * tried again with back-off, until `signal` aborts. Rejects when the schema is another: what to do is in the message.
+ */
+export async function schemaReady(pool: Pool, deps: { clock: Clock; log: Log; signal: AbortSignal }): Promise<void> {
+  for (let pause = PAUSE_MS.first; !deps.signal.aborted; pause = Math.min(pause * 2, PAUSE_MS.longest)) {
+    try {
+      await insist(pool)
+      if (pause > PAUSE_MS.first) deps.log.info('the database can be reached')
+      return
+    } catch (error) {
+      if (!isOutage(error)) throw error
+      if (pause === PAUSE_MS.first)
+        deps.log.error({ err: messageOf(error) }, 'the database cannot be reached: trying again')
+      await deps.clock.sleep(pause, deps.signal)
+    }
+  }
+}
+
+async function insist(pool: Pool): Promise<void> {
+  const { missing, unknown } = await schemaStatus(pool)
+  if (unknown.length > 0) {
+    throw new Error(`The database's schema is newer than this program (${unknown.join(', ')}): start a newer one.`)
+  }
+  if (missing.length > 0) {
+    throw new Error(`The database's schema lacks ${missing.join(', ')}: run "streaming-hub migrate" first.`)
+  }
+}
