@@ -2,7 +2,7 @@
 // about the major as semver is and lenient about what else is missing: `2`, `3.1`, `v1`, `1.4.2-rc.1+build.5`.
 
 /** The longest version, in bytes. */
-export const MAX_SCHEMA_VERSION_BYTES = 64
+const MAX_SCHEMA_VERSION_BYTES = 64
 
 /** What the database's integer holds. */
 const MAX_MAJOR = 2 ** 31 - 1
