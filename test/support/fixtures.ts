@@ -70,7 +70,7 @@ with made as (
   values ($1, $2, 'test', $3, $4, $5, $6, $7, '{"kind":"webhook","url":"https://example.com/","headers":{}}', $8, 'binary', $9,
     nullif($10, 'null')::json, $11, '{}', now(), now())
 ), patterns as (
-  insert into subscription_pattern select $2, pattern, $1 from unnest($6::text[]) pattern
+  insert into subscription_pattern select distinct $2, pattern, $1::uuid from unnest($6::text[]) pattern
 ), tenant as (
   insert into tenant_turn (tenant_id) values ($2) on conflict do nothing
 ), destination as (
