@@ -31,7 +31,7 @@ import { closeSinks, createSinks } from './sinks/registry.ts'
 import { createPool } from './store/pool.ts'
 import type { Pool } from './store/pool.ts'
 import { ReadyListener, readyNotifier } from './store/ready-channel.ts'
-import { schemaReady } from './store/schema-gate.ts'
+import { isReachable, schemaReady } from './store/schema-gate.ts'
 import { createKafkaStream } from './stream/kafka.ts'
 import type { Stream } from './stream/stream.ts'
 import { factSource } from './stream/topics.ts'
@@ -194,10 +194,7 @@ const STUCK_AFTER_MS = 60_000
 function readinessChecks(pool: Pool, stream: Stream | null): ReadinessCheck[] {
   const database: ReadinessCheck = {
     name: 'database',
-    check: async () => {
-      const answer = await pool.query('select 1').catch(() => null)
-      return answer === null ? 'the database cannot be reached' : null
-    },
+    check: async () => ((await isReachable(pool)) ? null : 'the database cannot be reached'),
   }
   if (!stream) return [database]
   return [

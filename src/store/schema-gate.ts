@@ -27,6 +27,14 @@ export async function schemaReady(pool: Pool, deps: { clock: Clock; log: Log; si
   }
 }
 
+/** Whether the database answers at all. Never rejects. */
+export async function isReachable(pool: Pool): Promise<boolean> {
+  return await pool.query('select 1').then(
+    () => true,
+    () => false,
+  )
+}
+
 async function insist(pool: Pool): Promise<void> {
   const { missing, unknown } = await schemaStatus(pool)
   if (unknown.length > 0) {

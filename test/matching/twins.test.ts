@@ -1,7 +1,7 @@
 // The rule of matching stands twice: as a pure function, and in the statement that stores events. Here they must agree.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import type { Event } from '../../src/event/event.ts'
 import { match } from '../../src/matching/match.ts'
 import { testDatabase } from '../support/database.ts'
