@@ -199,7 +199,7 @@ export const variables = {
     'Local only: the key itself; without any, one is made in the data directory',
   ),
   ALLOW_PRIVATE_SINKS: to(flag, 'false', 'Destinations may be http and in private networks; refused in production'),
-  SHUTDOWN_TIMEOUT: to(duration('1s', '10m'), '30s', 'The most that a stop may take'),
+  SHUTDOWN_TIMEOUT: to(duration('2s', '10m'), '30s', 'The most that a stop may take'),
   PRE_STOP_DRAIN_TIMEOUT: to(duration('0s', '5m'), '5s', 'Not ready, but still serving, before a stop'),
   REDIS_ADDRESS: optional(address({ anyHost: false }), 'Shared rate limits; without it they are kept by each process'),
 

@@ -31,6 +31,9 @@ export async function serve(config: Config): Promise<void> {
   log.info('stopped')
 }
 
+/** Of the time that a stop may take, what is left to give things back after the deadline. */
+const LET_GO_MS = 1_500
+
 /** The hub with what local mode brings; started. */
 export async function startHub(config: Config, log: Log): Promise<Hub> {
   const local = config.env === 'local' ? await startLocalServices(config, log) : null
@@ -47,7 +50,7 @@ async function startOn(config: Config, log: Log, local: LocalServices | null): P
   const brokers = local?.brokers ?? config.kafka.brokers ?? []
   const app = await createApp(config, { log, dsn, brokers, kek: await kekOf(config) })
   const stop = async (): Promise<void> => {
-    await app.stop(AbortSignal.timeout(config.shutdown.timeoutMs))
+    await app.stop(AbortSignal.timeout(config.shutdown.timeoutMs - LET_GO_MS))
     await local?.stop()
   }
   try {

@@ -28,10 +28,9 @@ export async function runAttempt(
   const startedAt = run.clock.now()
   const outcome = await send(lane, job, { ...run, startedAt })
   const now = run.clock.now()
-  const { schedule, malformed } = parseSchedule(lane.retrySchedule)
-  if (malformed) run.metrics.malformedSchedules.inc()
-  const decision = decide({ outcome, failures: job.failures + 1, schedule, now, random: run.random })
-  const row = attemptRow({ lane, job, outcome, decision, startedAt, now })
+  const common = { attemptId: job.attemptId, deliveryId: job.deliveryId, number: job.attempts + 1, startedAt }
+  const { tenantId, subscriptionId, token } = lane
+  const row = { ...common, tenantId, subscriptionId, token, ...endOf(lane, job, { outcome, run, startedAt, now }) }
   report(row, job, run)
   return row
 }
@@ -58,33 +57,46 @@ async function send(
   }
 }
 
-function attemptRow(a: {
-  lane: ClaimedLane
-  job: ClaimedJob
-  outcome: Outcome
-  decision: Decision
-  startedAt: number
-  now: number
-}): AttemptRow {
-  const { lane, job, outcome, decision } = a
-  const failed = outcome.kind === 'failed'
+type Identity = 'attemptId' | 'deliveryId' | 'tenantId' | 'subscriptionId' | 'token' | 'number' | 'startedAt'
+
+function endOf(
+  lane: ClaimedLane,
+  job: ClaimedJob,
+  end: { outcome: Outcome; run: AttemptDeps; startedAt: number; now: number },
+): Omit<AttemptRow, Identity> {
+  const { outcome, run, startedAt, now } = end
+  if (outcome.kind === 'failed' && outcome.errorClass === 'aborted') return brokenOff(job, now)
+  const { schedule, malformed } = parseSchedule(lane.retrySchedule)
+  if (malformed) run.metrics.malformedSchedules.inc()
+  const failures = job.failures + (outcome.kind === 'failed' ? 1 : 0)
+  const decision = decide({ outcome, failures: job.failures + 1, schedule, now, random: run.random })
   return {
-    attemptId: job.attemptId,
-    deliveryId: job.deliveryId,
-    tenantId: lane.tenantId,
-    subscriptionId: lane.subscriptionId,
-    token: lane.token,
-    number: job.attempts + 1,
-    startedAt: a.startedAt,
-    durationMs: Math.max(0, a.now - a.startedAt),
+    durationMs: Math.max(0, now - startedAt),
     outcome: outcome.kind,
     status: outcome.status,
-    errorClass: failed ? outcome.errorClass : null,
-    errorDetail: failed ? outcome.detail.replaceAll('\0', '').slice(0, 1000) : null,
+    errorClass: outcome.kind === 'failed' ? outcome.errorClass : null,
+    errorDetail: outcome.kind === 'failed' ? outcome.detail.replaceAll('\0', '').slice(0, 1000) : null,
     response: outcome.response,
-    failures: job.failures + (failed ? 1 : 0),
+    failures,
     aside: job.aside || lane.ordering !== 'strict',
     ...fateOf(decision),
+  }
+}
+
+/** We broke it off ourselves, to stop in time: no step is used up, it keeps its place, and whoever claims the lane next sends it again. */
+function brokenOff(job: ClaimedJob, now: number): Omit<AttemptRow, Identity> {
+  return {
+    durationMs: null,
+    outcome: 'outcome_unknown',
+    status: null,
+    errorClass: null,
+    errorDetail: null,
+    response: Buffer.alloc(0),
+    failures: job.failures,
+    aside: job.aside,
+    fate: 'retry',
+    reason: null,
+    dueAt: now,
   }
 }
 
@@ -104,9 +116,10 @@ function fateOf(decision: Decision): Pick<AttemptRow, 'fate' | 'reason' | 'dueAt
 /** The one wide line of an attempt: ids, never a body. A success is routine, a failure is not. */
 function report(row: AttemptRow, job: ClaimedJob, run: AttemptDeps): void {
   run.metrics.attempts.inc({ outcome: row.outcome, error_class: row.errorClass ?? 'none' })
-  run.metrics.attemptSeconds.observe(row.durationMs / 1000)
+  const seconds = (row.durationMs ?? 0) / 1000
+  run.metrics.attemptSeconds.observe(seconds)
   if (row.fate === 'delivered' && row.number === 1) {
-    run.metrics.endToEndSeconds.observe(Math.max(0, row.startedAt + row.durationMs - job.eventTime) / 1000)
+    run.metrics.endToEndSeconds.observe(Math.max(0, (row.startedAt - job.eventTime) / 1000 + seconds))
   }
   if (row.reason) run.metrics.deadLettered.inc({ reason: row.reason })
   const level = row.outcome === 'delivered' ? 'debug' : row.fate === 'retry' ? 'info' : 'warn'

@@ -36,6 +36,8 @@ const CLAIM_PAUSE_MS = 2
 /** All slots are taken: some turn slow with time alone. */
 const FULL_PAUSE_MS = 20
 const TICK_MS = 200
+/** After the deadline of a stop. */
+const LAST_FLUSH_MS = 1_000
 const FAILURE_PAUSE_MS = { first: 100, longest: 5_000 }
 
 export class Dispatcher implements Service {
@@ -48,7 +50,8 @@ export class Dispatcher implements Service {
   readonly #flusher: Flusher
   readonly #turns = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
-  readonly #abandoned = new AbortController()
+  readonly #brokenOff = new AbortController()
+  readonly #stopped = new AbortController()
   #wake = new AbortController()
   #loops: Promise<void>[] = []
   #soloInAir = false
@@ -70,19 +73,23 @@ export class Dispatcher implements Service {
     this.#loops = [this.#claimLoop(), this.#timerLoop()]
   }
 
-  /** Starts nothing new, lets the attempts in the air end and their outcomes be written, and gives the lanes back. */
+  /**
+   * Starts nothing new, lets the attempts in the air end and their outcomes be written, and gives the lanes back. At the deadline
+   * what is still in the air is broken off, and given back as well; a database that does not take that within a second is let go.
+   */
   async stop(deadline: AbortSignal): Promise<void> {
     this.#stopping.abort()
     this.wake()
-    const abandon = (): void => {
-      this.#abandoned.abort()
-      this.#flusher.abandon()
+    const breakOff = (): void => {
+      this.#brokenOff.abort()
+      void this.#clock.sleep(LAST_FLUSH_MS, this.#stopped.signal).then(() => this.#flusher.abandon())
     }
-    if (deadline.aborted) abandon()
-    deadline.addEventListener('abort', abandon, { once: true })
+    if (deadline.aborted) breakOff()
+    deadline.addEventListener('abort', breakOff, { once: true })
     await Promise.all(this.#loops)
-    await Promise.all(this.#turns)
-    deadline.removeEventListener('abort', abandon)
+    await this.settled()
+    deadline.removeEventListener('abort', breakOff)
+    this.#stopped.abort()
   }
 
   /** There may be something in the ring: look at once. */
@@ -90,7 +97,7 @@ export class Dispatcher implements Service {
     this.#wake.abort()
   }
 
-  /** Claims what there is room for and starts the turns; answers how many. One step of the claim loop. */
+  /** Claims what there is room for and starts the turns; answers how many lanes it took from the ring. One step of the claim loop. */
   async claim(): Promise<number> {
     const { lanes: room, cappedTenants } = this.#slots.room()
     if (room === 0) return 0
@@ -110,9 +117,10 @@ export class Dispatcher implements Service {
     metrics.claimSeconds.observe((this.#clock.now() - now) / 1000)
     metrics.shed.inc(claimed.shed)
     for (const lane of claimed.lanes) this.#startTurn(lane, now + lane.timeoutMs + LEASE_MARGIN_MS)
-    this.#hasSpare = claimed.lanes.length < Math.min(room, claimBatch)
+    const taken = claimed.lanes.length + claimed.shed + claimed.held
+    this.#hasSpare = taken < Math.min(room, claimBatch)
     if (this.#hasSpare) for (const notice of this.#noticeSpare) notice()
-    return claimed.lanes.length
+    return taken
   }
 
   /** Due retries, leases that ran out, and the rest of what time brings. One step of the timer loop. */
@@ -131,7 +139,7 @@ export class Dispatcher implements Service {
     if (lane.solo) this.#soloInAir = true
     const turn = runTurn(lane, {
       clock: this.#clock,
-      attempt: (of, job) => runAttempt(of, job, { ...this.#deps, signal: this.#abandoned.signal }),
+      attempt: (of, job) => runAttempt(of, job, { ...this.#deps, signal: this.#brokenOff.signal }),
       settle: (settlement) => this.#flusher.settle(settlement),
       more: (of, atMost) => this.#more(of, atMost),
       onSpare: (notice) => {

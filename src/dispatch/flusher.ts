@@ -4,9 +4,9 @@ import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
 import type { Log } from '../base/log.ts'
 import type { BreakerRow, DestinationKey } from '../store/destinations.ts'
-import { blockedLanes, lockBreakers, saveBreakers } from '../store/destinations.ts'
+import { blockedLanes, lockBreakers, saveBreakers, troubledBreakers } from '../store/destinations.ts'
 import { wakeLanes } from '../store/lanes.ts'
-import { flushOutcomes } from '../store/outcomes.ts'
+import { flushOutcomes, leaseKey } from '../store/outcomes.ts'
 import type { Flushed, LaneOutcome, LaneStep } from '../store/outcomes.ts'
 import type { Pool } from '../store/pool.ts'
 import { transaction } from '../store/transaction.ts'
@@ -17,8 +17,6 @@ import type { DispatchMetrics } from './metrics.ts'
 /** Attempts of a lane that have ended, in their order (none: it is only released), and its next step. One at a time for each lane. */
 export interface Settlement extends LaneOutcome {
   destination: DestinationKey
-  /** The breaker may not be pristine: look at it even on a success. */
-  troubled: boolean
 }
 
 /** `going`: the lane is ours until `leaseUntil`; `released`: as asked; `stopped`: released although it was to go on; `lost`: no longer ours. */
@@ -41,8 +39,6 @@ export class Flusher {
   readonly #onReady: () => void
   readonly #waiting: Waiting[] = []
   readonly #given = new AbortController()
-  /** Destinations whose breaker was not pristine when it was last seen here. */
-  readonly #troubled = new Set<string>()
   #running = false
 
   constructor(deps: {
@@ -118,16 +114,17 @@ export class Flusher {
   }
 
   async #record(settlements: Settlement[], now: number): Promise<Flushed> {
-    const watched = settlements.filter((settlement) => this.#isWatched(settlement))
-    if (watched.length === 0) return await flushOutcomes(this.#pool, settlements, new Date(now))
-    const closed: DestinationKey[] = []
-    const flushed = await transaction(this.#pool, async (client) => {
-      const before = await lockBreakers(client, uniqueKeys(watched))
-      const after = this.#afterOutcomes(before, watched, now)
+    const keys = await this.#breakersToMove(settlements)
+    if (keys.length === 0) return await flushOutcomes(this.#pool, settlements, new Date(now))
+    const { flushed, opened, closed } = await transaction(this.#pool, async (client) => {
+      const before = await lockBreakers(client, keys)
+      const after = before.map((breaker) => this.#afterOutcomes(breaker, settlements, now))
       await saveBreakers(client, after)
-      closed.push(...after.filter((b, i) => b.state === 'closed' && before[i]?.state !== 'closed'))
-      return await flushOutcomes(client, settlements, new Date(now))
+      const became = (state: string) => after.filter((b, at) => b.state === state && before[at]?.state !== state)
+      const written = await flushOutcomes(client, settlements, new Date(now))
+      return { flushed: written, opened: became('open'), closed: became('closed') }
     })
+    this.#metrics.breakerOpened.inc(opened.length)
     // After the commit: waking others' lanes under this transaction's locks could deadlock. If we die in between, they wait for their due_at.
     if (closed.length > 0) {
       await wakeLanes(this.#pool, await blockedLanes(this.#pool, closed))
@@ -136,27 +133,23 @@ export class Flusher {
     return flushed
   }
 
-  #isWatched({ attempts, troubled, destination }: Settlement): boolean {
-    if (attempts.length === 0) return false
-    return troubled || attempts.some(({ outcome }) => outcome === 'failed') || this.#troubled.has(keyOf(destination))
+  /** A failure moves any breaker, a success only one that is not pristine. */
+  async #breakersToMove(settlements: Settlement[]): Promise<DestinationKey[]> {
+    const ended = settlements.filter(({ attempts }) => attempts.length > 0)
+    const isFailing = ({ attempts }: Settlement): boolean => attempts.some(({ outcome }) => outcome === 'failed')
+    const failing = keysOf(ended.filter(isFailing))
+    const others = keysOf(ended).filter((key) => !failing.some((other) => keyOf(other) === keyOf(key)))
+    return others.length === 0 ? failing : [...failing, ...(await troubledBreakers(this.#pool, others))]
   }
 
-  #afterOutcomes(breakers: BreakerRow[], settlements: Settlement[], now: number): BreakerRow[] {
-    return breakers.map((before) => {
-      const outcomes = settlements
-        .filter(({ destination }) => keyOf(destination) === keyOf(before))
-        .flatMap(({ attempts }) => attempts)
-      let breaker = before
-      for (const { outcome } of outcomes) {
+  #afterOutcomes(breaker: BreakerRow, settlements: Settlement[], now: number): BreakerRow {
+    return settlements
+      .filter(({ destination }) => keyOf(destination) === keyOf(breaker))
+      .flatMap(({ attempts }) => attempts)
+      .reduce((before, { outcome }) => {
         const end = { delivered: outcome === 'delivered', now, random: this.#random }
-        breaker = { ...before, ...afterOutcome(breaker, end) }
-      }
-      if (breaker.state === 'open' && before.state !== 'open') this.#metrics.breakerOpened.inc()
-      const pristine = breaker.state === 'closed' && breaker.failures === 0
-      if (pristine) this.#troubled.delete(keyOf(before))
-      else this.#troubled.add(keyOf(before))
-      return breaker
-    })
+        return { ...before, ...afterOutcome(before, end) }
+      }, breaker)
   }
 }
 
@@ -165,13 +158,14 @@ function takeBatch(waiting: Waiting[]): Waiting[] {
 }
 
 function settledOf(step: LaneStep, flushed: { lost: Set<string>; stopped: Set<string>; now: number }): Settled {
-  if (flushed.lost.has(step.subscriptionId)) return { kind: 'lost' }
+  const lease = leaseKey(step)
+  if (flushed.lost.has(lease)) return { kind: 'lost' }
   if (step.inAir.length === 0) return { kind: 'released' }
-  if (flushed.stopped.has(step.subscriptionId)) return { kind: 'stopped' }
+  if (flushed.stopped.has(lease)) return { kind: 'stopped' }
   return { kind: 'going', leaseUntil: flushed.now + step.leaseMs }
 }
 
-function uniqueKeys(settlements: Settlement[]): DestinationKey[] {
+function keysOf(settlements: Settlement[]): DestinationKey[] {
   return [...new Map(settlements.map(({ destination }) => [keyOf(destination), destination])).values()]
 }
 

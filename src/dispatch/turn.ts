@@ -32,7 +32,7 @@ export interface TurnDeps {
 /** Runs a claimed lane's jobs and gives it back. Resolves when it is released, or lost. Never rejects. */
 export async function runTurn(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
   const together = lane.ordering === 'parallel' && !lane.solo && !lane.probe
-  if (lane.jobs.length === 0) await turn.settle(settlement(lane, turn, { attempts: [], inAir: [], underWay: false }))
+  if (lane.jobs.length === 0) await release(lane, turn)
   else await (together ? runTogether(lane, turn) : runInLine(lane, turn))
 }
 
@@ -40,7 +40,10 @@ async function runInLine(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
   const slot = turn.enter(lane.jobs)
   let { leaseUntil } = turn
   for (const [at, job] of lane.jobs.entries()) {
-    if (!outlasts(leaseUntil, lane, turn)) break
+    if (!outlasts(leaseUntil, lane, turn)) {
+      await release(lane, turn)
+      break
+    }
     slot.restart()
     const attempt = await turn.attempt(lane, job)
     const blocked = attempt.fate === 'retry' && !attempt.aside
@@ -54,7 +57,7 @@ async function runInLine(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
 }
 
 async function runTogether(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
-  if (!outlasts(turn.leaseUntil, lane, turn)) return
+  if (!outlasts(turn.leaseUntil, lane, turn)) return await release(lane, turn)
   const inAir = new Set<ClaimedJob>()
   const ended: AttemptRow[] = []
   let wake = Promise.withResolvers<void>()
@@ -78,10 +81,22 @@ async function runTogether(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
     }
     const room = turn.parallel - inAir.size - ended.length
     if (ours && !turn.stopping() && inAir.size > 0 && room >= turn.parallel / 2) {
-      for (const job of await turn.more(lane, room)) void start(job)
+      const leaseUntil = turn.clock.now() + leaseMs(lane, turn)
+      const more = await turn.more(lane, room)
+      // Those that are not started are in the air no more with the next settlement.
+      if (outlasts(leaseUntil, lane, turn)) for (const job of more) void start(job)
     }
   }
   forget()
+}
+
+/** Gives the lane back without an attempt: nothing is in the air, and nobody is to be blamed. */
+async function release(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
+  await turn.settle(settlement(lane, turn, { attempts: [], inAir: [], underWay: false }))
+}
+
+function leaseMs(lane: ClaimedLane, turn: TurnDeps): number {
+  return lane.timeoutMs + turn.leaseMarginMs
 }
 
 /** False when woken after a long pause: the lease would run out before the attempt, and somebody else may have the lane. */
@@ -101,18 +116,19 @@ function settlement(
     version: lane.version,
     inAir: end.inAir,
     underWay: end.underWay,
-    leaseMs: lane.timeoutMs + turn.leaseMarginMs,
+    leaseMs: leaseMs(lane, turn),
     streak: streakOf(end.attempts),
   }
   const destination = { tenantId: lane.tenantId, destinationKey: lane.destinationKey }
-  return { destination, attempts: end.attempts, step, troubled: lane.probe || lane.breakerFailures > 0 }
+  return { destination, attempts: end.attempts, step }
 }
 
 /** What attempts, in the order in which they ended, do to the lane's failure streak. */
 function streakOf(attempts: readonly AttemptRow[]): LaneStep['streak'] {
   const streak: LaneStep['streak'] = { cleared: false, firstFailureAt: null, lastFailureAt: null }
   for (const { outcome, startedAt, durationMs } of attempts) {
-    const failedAt = outcome === 'failed' ? startedAt + durationMs : null
+    if (outcome === 'outcome_unknown') continue
+    const failedAt = outcome === 'failed' ? startedAt + (durationMs ?? 0) : null
     if (failedAt === null) streak.cleared = true
     streak.firstFailureAt = failedAt === null ? null : (streak.firstFailureAt ?? failedAt)
     streak.lastFailureAt = failedAt

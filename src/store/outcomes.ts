@@ -12,8 +12,10 @@ export interface AttemptRow {
   number: number
   /** Epoch ms. */
   startedAt: number
-  durationMs: number
-  outcome: 'delivered' | 'failed'
+  /** Null where no outcome is known. */
+  durationMs: number | null
+  /** `outcome_unknown`: we broke it off ourselves; it says nothing about the destination. */
+  outcome: 'delivered' | 'failed' | 'outcome_unknown'
   status: number | null
   errorClass: string | null
   errorDetail: string | null
@@ -53,15 +55,20 @@ export interface LaneOutcome {
 }
 
 export interface Flushed {
-  /** Lanes whose lease is no longer ours: nothing was moved. */
+  /** Leases (see `leaseKey`) that are no longer ours: nothing was moved. */
   lost: string[]
-  /** Lanes that were to go on, but were released because their subscription has changed or their breaker is not closed. */
+  /** Leases that were to go on, but were released because their subscription has changed or their breaker is not closed. */
   stopped: string[]
   /** How many lanes went back into the ring. */
   ready: number
 }
 
-/** Writes the outcomes and steps of different lanes in one statement: all or nothing. */
+/** A lease's identity: after a long pause one process can settle a lane under an old token and under a new one at once. */
+export function leaseKey({ subscriptionId, token }: Pick<LaneStep, 'subscriptionId' | 'token'>): string {
+  return `${subscriptionId}/${token}`
+}
+
+/** Writes the outcomes and steps of different leases in one statement: all or nothing. */
 export async function flushOutcomes(db: Database, outcomes: readonly LaneOutcome[], now: Date): Promise<Flushed> {
   const { rows } = await db.query<Flushed>({
     name: 'flush_outcomes',
@@ -217,6 +224,6 @@ with entry as materialized (
       else coalesce(to_timestamp(n.last_failure_ms / 1000.0), lane.last_failure_at) end
   from numbered n where lane.subscription_id = n.subscription_id
 )
-select array(select subscription_id::text from entry where last except select subscription_id::text from step) as lost,
-  array(select subscription_id::text from step where releasing and in_air <> '{}') as stopped,
+select array(select subscription_id || '/' || token from entry where last except select subscription_id || '/' || token from step) as lost,
+  array(select subscription_id || '/' || token from step where releasing and in_air <> '{}') as stopped,
   (select count(*) from placed where state = 'ready')::integer as ready`

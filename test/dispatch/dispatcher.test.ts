@@ -351,3 +351,33 @@ test('a streak that is sustained and spread switches the subscription off, and n
     [{ enabled: false, verification_state: 'active', disabled_at: new Date(clock.now()), agree: true }],
   )
 })
+
+test('an attempt that is broken off at the deadline of a stop uses no step, keeps its place, and its lane is given back', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  const clock = manualClock()
+  const broken = failed({ errorClass: 'aborted', status: null })
+  const sink = scriptedSink(
+    (_attempt, signal) =>
+      new Promise((resolve) => signal.addEventListener('abort', () => resolve(broken), { once: true })),
+  )
+  const dispatcher = testDispatcher({ pool, clock, sink })
+  await insertSubscription(pool)
+  const [first, second] = [anEvent(), anEvent()]
+  await arrive(pool, [first, second], new Date(clock.now()))
+  await dispatcher.claim()
+  await dispatcher.stop(AbortSignal.abort())
+  assert.deepEqual(await rows(pool, 'select state, solo, first_failure_at from lane'), [
+    { state: 'ready', solo: false, first_failure_at: null },
+  ])
+  assert.deepEqual(await rows(pool, 'select outcome, number from attempt'), [{ outcome: 'outcome_unknown', number: 1 }])
+  const next = scriptedSink()
+  await drain(testDispatcher({ pool, clock, sink: next }))
+  assert.deepEqual(
+    next.attempts.map(({ event, number }) => [event.id, number]),
+    [
+      [first.id, 2],
+      [second.id, 1],
+    ],
+  )
+})
