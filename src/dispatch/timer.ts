@@ -41,7 +41,8 @@ export async function tick(pool: Pool, deps: TimerDeps): Promise<number> {
 
 async function disableBroken(pool: Pool, deps: TimerDeps, now: Date): Promise<void> {
   const limits = deps.options.autodisable
-  for (const streak of await openStreaks(pool, new Date(now.getTime() - limits.windowMs))) {
+  const began = new Date(now.getTime() - limits.windowMs)
+  for (const streak of await openStreaks(pool, { began, spreadMs: limits.spreadMs })) {
     if (!isDue(streak, now.getTime(), limits)) continue
     const reason = `failing since ${new Date(streak.firstFailureAt).toISOString()} without one success`
     if (!(await disableForStreak(pool, streak, { reason, now }))) continue

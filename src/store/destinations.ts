@@ -15,6 +15,21 @@ export interface BreakerRow extends DestinationKey {
   blockedUntil: number | null
 }
 
+/** Those of `keys` whose breaker is not pristine: open, half open, or with failures since the last success. */
+export async function troubledBreakers(db: Database, keys: readonly DestinationKey[]): Promise<DestinationKey[]> {
+  const { rows } = await db.query<DestinationKey>({
+    name: 'troubled_breakers',
+    text: TROUBLED_BREAKERS,
+    values: [keys.map((k) => k.tenantId), keys.map((k) => k.destinationKey)],
+  })
+  return rows
+}
+
+const TROUBLED_BREAKERS = `
+select d.tenant_id as "tenantId", d.destination_key as "destinationKey"
+from unnest($1::text[], $2::text[]) k(tenant_id, destination_key) join destination d using (tenant_id, destination_key)
+where d.failures > 0 or d.state <> 'closed'`
+
 /** Locks and reads the breakers of `keys`, in their order, until the transaction ends. A key without a row is left out. */
 export async function lockBreakers(db: Database, keys: readonly DestinationKey[]): Promise<BreakerRow[]> {
   const { rows } = await db.query<Omit<BreakerRow, 'blockedUntil'> & { blockedUntil: Date | null }>({

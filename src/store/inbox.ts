@@ -49,7 +49,9 @@ export async function storeEvents(db: Database, arrived: readonly ArrivedEvent[]
 }
 
 // The lanes' rows are locked in their order before anything of them is read, so that two batches never deadlock, and a release
-// that happens at the same time is either seen here or sees the new wake_gen. See take_turns for the order of all locks.
+// that happens at the same time is either seen here or sees the new wake_gen. See take_turns for the order of all locks. A lane
+// that waited for its lock is first updated as the snapshot has it, and its constraints are checked on that, before PostgreSQL
+// takes the newest row: so a lane that is woken gets all of its constrained columns set.
 const STORE_EVENTS = `
 with incoming as materialized (
   select * from unnest($2::text[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::text[], $9::text[], $10::text[],
@@ -88,6 +90,9 @@ with incoming as materialized (
   update lane set wake_gen = lane.wake_gen + 1,
     state = case when w.subscription_id is null then lane.state else 'ready' end,
     due_at = case when w.subscription_id is null then lane.due_at end,
+    lease_until = case when w.subscription_id is null then lane.lease_until end,
+    in_air = case when w.subscription_id is null then lane.in_air else '{}' end,
+    in_air_attempts = case when w.subscription_id is null then lane.in_air_attempts else '{}' end,
     turn = coalesce(t.first_turn + w.nth, lane.turn)
   from locked k left join waking w using (subscription_id) left join turns t on t.tenant_id = w.tenant_id
   where lane.subscription_id = k.subscription_id

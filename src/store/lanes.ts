@@ -31,8 +31,6 @@ export interface ClaimedLane {
   solo: boolean
   /** This turn is the one probe that the destination's half-open breaker lets through. */
   probe: boolean
-  /** Of the destination's breaker, as the claim saw it. */
-  breakerFailures: number
   /** In the order to be run; the first (all of a parallel lane's) are already marked as in the air. */
   jobs: ClaimedJob[]
 }
@@ -102,7 +100,7 @@ with ring as materialized (
   select setval('virtual_time', greatest(v.last_value, (select max(turn) from taken))) from virtual_time v where exists (select from taken)
 ), candidate as materialized (
   select t.*, s.enabled and s.verification_state = 'active' and s.deleted_at is null as deliverable, s.ordering, s.timeout_ms,
-    s.retry_schedule, coalesce(d.state, 'closed') as breaker, coalesce(d.failures, 0) as breaker_failures, d.blocked_until,
+    s.retry_schedule, coalesce(d.state, 'closed') as breaker, d.blocked_until,
     coalesce(head.due_at <= $1, false) as head_due, coalesce(head.due_at <= $1, false) or coalesce(retry.due_at <= $1, false) as runnable
   from taken t
   join lane seen on seen.subscription_id = t.subscription_id and seen.lease_token = t.lease_token and seen.version = t.version
@@ -165,7 +163,7 @@ with ring as materialized (
   returning lane.subscription_id, lane.lease_token as token
 )
 select a.subscription_id, a.tenant_id, a.destination_key, a.version, l.token, a.wake_gen, a.ordering, a.timeout_ms, a.retry_schedule,
-  a.solo, a.probe, a.breaker_failures, t.id as delivery_id, t.attempt_id, t.attempts, t.failures, t.aside, t.ce_id, t.attributes,
+  a.solo, a.probe, t.id as delivery_id, t.attempt_id, t.attempts, t.failures, t.aside, t.ce_id, t.attributes,
   t.traceparent, t.tracestate, t.source, t.resource_type, t.event_key, t.schema_major, t.event_time, t.data, counts.shed, counts.held
 from (select (select count(*) from shed)::integer as shed, (select count(*) from held)::integer as held) counts
 left join (admitted a join leased l using (subscription_id)) on true
@@ -201,7 +199,6 @@ interface ClaimRow extends JobRow {
   retry_schedule: unknown
   solo: boolean
   probe: boolean
-  breaker_failures: number
   delivery_id: string | null
   shed: number
   held: number
@@ -220,7 +217,6 @@ function laneOf(row: ClaimRow, subscriptionId: string): ClaimedLane {
     retrySchedule: row.retry_schedule,
     solo: row.solo,
     probe: row.probe,
-    breakerFailures: row.breaker_failures,
     jobs: [],
   }
 }
@@ -316,6 +312,7 @@ export async function wakeLanes(db: Database, subscriptionIds: readonly string[]
   await db.query({ name: 'wake_lanes', text: WAKE_LANES, values: [subscriptionIds] })
 }
 
+// All constrained columns of a woken lane are set: see STORE_EVENTS.
 const WAKE_LANES = `
 with locked as materialized (
   select subscription_id, tenant_id, state from lane where subscription_id = any($1::uuid[]) order by subscription_id for no key update
@@ -328,6 +325,9 @@ with locked as materialized (
 update lane set wake_gen = lane.wake_gen + 1,
   state = case when w.subscription_id is null then lane.state else 'ready' end,
   due_at = case when w.subscription_id is null then lane.due_at end,
+  lease_until = case when w.subscription_id is null then lane.lease_until end,
+  in_air = case when w.subscription_id is null then lane.in_air else '{}' end,
+  in_air_attempts = case when w.subscription_id is null then lane.in_air_attempts else '{}' end,
   turn = coalesce(t.first_turn + w.nth, lane.turn)
 from locked k left join waking w using (subscription_id) left join turns t on t.tenant_id = w.tenant_id
 where lane.subscription_id = k.subscription_id`

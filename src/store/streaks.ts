@@ -10,9 +10,16 @@ export interface OpenStreak {
   lastFailureAt: number
 }
 
-/** The streaks that began at or before `began`, of subscriptions that are enabled. */
-export async function openStreaks(pool: Pool, began: Date): Promise<OpenStreak[]> {
-  const { rows } = await pool.query<OpenStreak>({ name: 'open_streaks', text: OPEN_STREAKS, values: [began] })
+/**
+ * Streaks of enabled subscriptions that began at or before `began` and whose first and last failure are `spreadMs` apart, the
+ * oldest first: up to a thousand, and only such as are due, so that those that never will be cannot crowd them out.
+ */
+export async function openStreaks(
+  pool: Pool,
+  { began, spreadMs }: { began: Date; spreadMs: number },
+): Promise<OpenStreak[]> {
+  const values = [began, spreadMs]
+  const { rows } = await pool.query<OpenStreak>({ name: 'open_streaks', text: OPEN_STREAKS, values })
   return rows
 }
 
@@ -21,7 +28,7 @@ select l.subscription_id as "subscriptionId", l.tenant_id as "tenantId",
   floor(extract(epoch from l.first_failure_at) * 1000)::bigint as "firstFailureAt",
   floor(extract(epoch from l.last_failure_at) * 1000)::bigint as "lastFailureAt"
 from lane l join subscription s on s.id = l.subscription_id and s.enabled and s.deleted_at is null
-where l.first_failure_at <= $1
+where l.first_failure_at <= $1 and l.last_failure_at - l.first_failure_at >= $2::bigint * interval '1 ms'
 order by l.first_failure_at limit 1000`
 
 /**

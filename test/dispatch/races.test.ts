@@ -1,0 +1,172 @@
+// What only happens when two things happen at once: each of these was found by the simulator (test/simulation) and is told here in
+// the fewest steps.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { wakeLanes } from '../../src/store/lanes.ts'
+import type { Database, Pool } from '../../src/store/pool.ts'
+import { openStreaks } from '../../src/store/streaks.ts'
+import { manualClock } from '../support/clock.ts'
+import { testDatabase } from '../support/database.ts'
+import { drain, testDispatcher } from '../support/dispatch.ts'
+import { anEvent, arrive, insertSubscription } from '../support/fixtures.ts'
+import { delivered, failed, scriptedSink } from '../support/scripted-sink.ts'
+
+const HOUR = 3_600_000
+
+async function rows(pool: Pool, text: string): Promise<Record<string, unknown>[]> {
+  return (await pool.query(text)).rows
+}
+
+/** Runs `work` while the lane is locked, and lets it go on when the lane has gone from leased to idle. */
+async function whileReleased(pool: Pool, work: (db: Database) => Promise<unknown>): Promise<void> {
+  const holder = await pool.connect()
+  await holder.query("update lane set state = 'leased', lease_until = now(), lease_token = 1")
+  await holder.query('begin')
+  await holder.query("update lane set state = 'idle', lease_until = null")
+  const working = work(pool)
+  const waits = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+  while ((await pool.query(waits)).rowCount === 0);
+  await holder.query('commit')
+  holder.release()
+  await working
+}
+
+test('an arrival that waits for a lane which is just being released wakes it', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  await insertSubscription(pool)
+  await whileReleased(pool, (db) => arrive(db, [anEvent()], new Date()))
+  assert.deepEqual(await rows(pool, 'select state, lease_until, wake_gen from lane'), [
+    { state: 'ready', lease_until: null, wake_gen: 1 },
+  ])
+})
+
+test('a wake-up that waits for a lane which is just being released makes it ready', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  const { id } = await insertSubscription(pool)
+  await whileReleased(pool, (db) => wakeLanes(db, [id]))
+  assert.deepEqual(await rows(pool, 'select state, lease_until, wake_gen from lane'), [
+    { state: 'ready', lease_until: null, wake_gen: 1 },
+  ])
+})
+
+test('a claim that only sheds or holds lanes has found something: there may be more behind them', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  const clock = manualClock()
+  const sink = scriptedSink()
+  const dispatcher = testDispatcher({ pool, clock, sink, options: { workers: 1, claimBatch: 1 } })
+  const off = await insertSubscription(pool)
+  await arrive(pool, [anEvent()], new Date(clock.now()))
+  await pool.query('update subscription set enabled = false where id = $1', [off.id])
+  const broken = await insertSubscription(pool)
+  await arrive(pool, [anEvent()], new Date(clock.now()))
+  await pool.query("update destination set state = 'open', blocked_until = $1 where destination_key = $2", [
+    new Date(clock.now() + HOUR),
+    broken.destinationKey,
+  ])
+  await insertSubscription(pool, { tenantId: 'other' })
+  await arrive(pool, [anEvent({ tenantId: 'other' })], new Date(clock.now()))
+  assert.equal(await dispatcher.claim(), 1)
+  assert.equal(await dispatcher.claim(), 1)
+  await drain(dispatcher)
+  assert.equal(sink.attempts.length, 1)
+})
+
+test('a success in the same flush as a failure of the same destination clears its breaker', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  const clock = manualClock()
+  const outcomes = [failed(), delivered]
+  const dispatcher = testDispatcher({ pool, clock, sink: scriptedSink(() => outcomes.shift()!) })
+  await insertSubscription(pool, { destinationKey: 'shared' })
+  await insertSubscription(pool, { destinationKey: 'shared' })
+  await arrive(pool, [anEvent()], new Date(clock.now()))
+  await dispatcher.claim()
+  await dispatcher.settled()
+  assert.deepEqual(await rows(pool, 'select failures from destination'), [{ failures: 0 }])
+})
+
+test("a success clears the breaker, also where only other processes saw the destination's failures", async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  const clock = manualClock()
+  const gate = Promise.withResolvers<void>()
+  const good = testDispatcher({ pool, clock, sink: scriptedSink(() => gate.promise.then(() => delivered)) })
+  const bad = testDispatcher({ pool, clock, sink: scriptedSink(() => failed()) })
+  await insertSubscription(pool, { destinationKey: 'shared', eventTypes: ['loan.*'] })
+  await arrive(pool, [anEvent()], new Date(clock.now()))
+  await good.claim()
+  await insertSubscription(pool, { destinationKey: 'shared', eventTypes: ['card.*'] })
+  await arrive(pool, [anEvent({ resourceType: 'card' })], new Date(clock.now()))
+  await drain(bad)
+  assert.deepEqual(await rows(pool, 'select failures from destination'), [{ failures: 1 }])
+  gate.resolve()
+  await good.settled()
+  assert.deepEqual(await rows(pool, 'select failures from destination'), [{ failures: 0 }])
+})
+
+test('a process that took its own lane anew after a long pause goes on under the new lease only', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  const clock = manualClock()
+  const gate = Promise.withResolvers<void>()
+  const sink = scriptedSink(() => gate.promise.then(() => delivered))
+  const dispatcher = testDispatcher({ pool, clock, sink })
+  await insertSubscription(pool)
+  const [first, second] = [anEvent(), anEvent()]
+  await arrive(pool, [first, second], new Date(clock.now()))
+  await dispatcher.claim()
+  clock.advance(46_000)
+  await dispatcher.tick()
+  await dispatcher.claim()
+  gate.resolve()
+  await dispatcher.settled()
+  await drain(dispatcher)
+  assert.deepEqual(
+    sink.attempts.map(({ event }) => event.id),
+    [first.id, first.id, second.id],
+  )
+})
+
+test('a claim whose answer comes too late for its lease gives the lane back: nothing was in the air, nobody is blamed', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  for (const ordering of ['fifo', 'parallel'] as const) {
+    const clock = manualClock()
+    const sink = scriptedSink()
+    let isSlow = true
+    const slowPool = {
+      connect: () => pool.connect(),
+      query: async (statement: { name: string }) => {
+        const answer = await pool.query(statement as never)
+        if (isSlow && statement.name === 'claim_lanes') clock.advance(20_000)
+        return answer
+      },
+    } as unknown as Pool
+    const dispatcher = testDispatcher({ pool: slowPool, clock, sink })
+    await insertSubscription(pool, { ordering, tenantId: ordering })
+    await arrive(pool, [anEvent({ tenantId: ordering })], new Date(clock.now()))
+    await dispatcher.claim()
+    await dispatcher.settled()
+    assert.equal(sink.attempts.length, 0)
+    const lane = `select state, in_air from lane where tenant_id = '${ordering}'`
+    assert.deepEqual(await rows(pool, lane), [{ state: 'ready', in_air: [] }])
+    isSlow = false
+    await drain(dispatcher)
+    assert.equal(sink.attempts[0]?.number, 1)
+  }
+})
+
+test('streaks that cannot be due do not crowd out those that are', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  const { id } = await insertSubscription(pool)
+  const limits = { began: new Date(20 * HOUR), spreadMs: 12 * HOUR }
+  const streak = 'update lane set first_failure_at = $1, last_failure_at = $2 where subscription_id = $3'
+  await pool.query(streak, [new Date(HOUR), new Date(13 * HOUR - 1), id])
+  assert.deepEqual(await openStreaks(pool, limits), [])
+  await pool.query(streak, [new Date(HOUR), new Date(13 * HOUR), id])
+  assert.equal((await openStreaks(pool, limits)).length, 1)
+})
