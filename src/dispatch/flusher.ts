@@ -135,7 +135,7 @@ export class Flusher {
 
   /** A failure moves any breaker, a success only one that is not pristine. */
   async #breakersToMove(settlements: Settlement[]): Promise<DestinationKey[]> {
-    const ended = settlements.filter(({ attempts }) => attempts.length > 0)
+    const ended = settlements.filter(({ attempts }) => attempts.some(({ outcome }) => outcome !== 'outcome_unknown'))
     const isFailing = ({ attempts }: Settlement): boolean => attempts.some(({ outcome }) => outcome === 'failed')
     const failing = keysOf(ended.filter(isFailing))
     const others = keysOf(ended).filter((key) => !failing.some((other) => keyOf(other) === keyOf(key)))
@@ -145,7 +145,7 @@ export class Flusher {
   #afterOutcomes(breaker: BreakerRow, settlements: Settlement[], now: number): BreakerRow {
     return settlements
       .filter(({ destination }) => keyOf(destination) === keyOf(breaker))
-      .flatMap(({ attempts }) => attempts)
+      .flatMap(({ attempts }) => attempts.filter(({ outcome }) => outcome !== 'outcome_unknown'))
       .reduce((before, { outcome }) => {
         const end = { delivered: outcome === 'delivered', now, random: this.#random }
         return { ...before, ...afterOutcome(before, end) }

@@ -170,3 +170,20 @@ test('streaks that cannot be due do not crowd out those that are', async () => {
   await pool.query(streak, [new Date(HOUR), new Date(13 * HOUR), id])
   assert.equal((await openStreaks(pool, limits)).length, 1)
 })
+
+test('an attempt that is broken off says nothing about its destination: a troubled breaker stays as it is', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  const clock = manualClock()
+  const broken = failed({ errorClass: 'aborted', status: null })
+  const sink = scriptedSink(
+    (_attempt, signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(broken))),
+  )
+  const dispatcher = testDispatcher({ pool, clock, sink })
+  await insertSubscription(pool)
+  await pool.query('update destination set failures = 4')
+  await arrive(pool, [anEvent()], new Date(clock.now()))
+  await dispatcher.claim()
+  await dispatcher.stop(AbortSignal.abort())
+  assert.deepEqual(await rows(pool, 'select state, failures from destination'), [{ state: 'closed', failures: 4 }])
+})
