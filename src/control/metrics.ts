@@ -2,8 +2,6 @@
 import { Counter, Histogram } from '@prometheus-io/client'
 import type { Registry } from '../base/metrics.ts'
 
-export type HttpMetrics = ReturnType<typeof httpMetrics>
-
 /** Defines the control plane's metrics on `registry`. */
 export function httpMetrics(registry: Registry) {
   const registers = [registry]

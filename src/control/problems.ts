@@ -44,6 +44,8 @@ export function problemType(code: ErrorCode): string {
 }
 
 export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
+  // Also where a request was refused before any hook of ours had seen it.
+  reply.headers({ 'cache-control': 'no-store', 'x-request-id': problem.request_id })
   if (problem.status === 429 || problem.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
   return reply.code(problem.status).type(PROBLEM_JSON).send(problem)
 }

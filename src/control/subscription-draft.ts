@@ -2,6 +2,7 @@
 // the defaults. PATCH goes the same way: the stored subscription is written out as a request, merged, and read again.
 import { formatDuration, parseDuration } from '../base/duration.ts'
 import type { Fault } from '../base/errors.ts'
+import { MAX_STEP_MS } from '../dispatch/backoff.ts'
 import type { SinkSettings, Subscription } from '../event/subscription.ts'
 import { mergePatch } from './merge-patch.ts'
 import { CreateSubscription, type CreateSubscriptionBody, type PatchSubscriptionBody } from './schemas/subscription.ts'
@@ -11,7 +12,6 @@ import { viewSubscription } from './views/subscription.ts'
 const DEFAULT_TIMEOUT = '30s'
 const MIN_TIMEOUT_MS = 1_000
 const MAX_TIMEOUT_MS = 60_000
-const MAX_STEP_MS = 10 * 3_600_000
 const MAX_METADATA_BYTES = 16 * 1024
 
 /** What may be registered as a sink, and which destination it is. */

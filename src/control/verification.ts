@@ -28,7 +28,9 @@ export class Verification {
   /** Throws `not_found`, and `conflict` when the sink was changed meanwhile. */
   async verify(object: TenantObject): Promise<{ outcome: Outcome; subscription: Subscription }> {
     const probed = await getSubscription(object, this.#deps)
+    this.#goOn()
     const outcome = await this.#deps.probe(probed, this.#stopping.signal)
+    this.#goOn()
     const { subscription, recorded } = await recordProbe(probed, outcome.kind === 'delivered', this.#deps)
     if (!recorded) throw new HubError('conflict', 'The sink was changed while it was probed; verify again.')
     return { outcome, subscription }
@@ -50,6 +52,12 @@ export class Verification {
   async stop(): Promise<void> {
     this.#stopping.abort()
     await this.settled()
+  }
+
+  /** A probe that was cut off says nothing about the receiver. */
+  #goOn(): void {
+    if (this.#stopping.signal.aborted)
+      throw new HubError('unavailable', 'The hub is stopping: verify again a little later.')
   }
 
   async #runInBackground(object: TenantObject): Promise<void> {

@@ -18,8 +18,8 @@ export const DEFAULT_SCHEDULE_MS: readonly number[] = Object.freeze([
   10 * HOUR,
 ])
 
-const MAX_SCHEDULE_STEPS = 12
-const MAX_STEP_MS = 10 * HOUR
+export const MAX_SCHEDULE_STEPS = 12
+export const MAX_STEP_MS = 10 * HOUR
 
 /**
  * A subscription's stored schedule: null means the default curve, and so does anything that is not 1–12 whole numbers of

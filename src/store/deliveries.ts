@@ -4,8 +4,8 @@
 import type { TenantObject } from './subscriptions.ts'
 import type { Database } from './pool.ts'
 
-export type DeliveryState = 'queued' | 'retrying' | 'delivered' | 'dead_lettered'
-export type DeadLetterReason = 'exhausted' | 'poisoned' | 'cancelled'
+type DeliveryState = 'queued' | 'retrying' | 'delivered' | 'dead_lettered'
+type DeadLetterReason = 'exhausted' | 'poisoned' | 'cancelled'
 
 export interface Delivery {
   id: string
@@ -66,7 +66,7 @@ export async function listDeliveries(db: Database, list: DeliveryList): Promise<
 const LIST_DELIVERIES = `
 (select ${UNFINISHED} from delivery
 where tenant_id = $1 and subscription_id = $2 and ($3::uuid is null or id < $3)
-  and ($5::text is null or $5 = case when attempts = 0 then 'queued' else 'retrying' end)
+  and ($5::text is null or ($5 = 'queued' and attempts = 0) or ($5 = 'retrying' and attempts > 0))
   and ($6::timestamptz is null or id >= uuid7_floor($6)) and ($7::timestamptz is null or id < uuid7_floor($7))
 order by id desc limit $4)
 union all

@@ -15,7 +15,7 @@ export interface NewSubscription {
 }
 
 /** A sealed secret of a subscription; `field` says what of it. */
-export interface SealedSecret {
+interface SealedSecret {
   field: string
   sealed: string
 }

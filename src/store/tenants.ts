@@ -27,18 +27,16 @@ export async function listTenants(db: Database, list: TenantList): Promise<Tenan
 }
 
 const LIST_TENANTS = `
-select t.tenant_id as "tenantId",
-  (select count(*) from subscription s where s.tenant_id = t.tenant_id and s.deleted_at is null)::integer as subscriptions,
+select t.tenant_id as "tenantId", coalesce(waiting.subscriptions, 0)::integer as subscriptions,
   coalesce(waiting.counted, 0)::integer as backlog, coalesce(waiting.exact, true) as "backlogIsExact", waiting.oldest as "oldestQueuedAt",
   (select count(*) from destination d where d.tenant_id = t.tenant_id and d.state <> 'closed')::integer as "openBreakers"
 from (select tenant_id from tenant_turn where $1::text is null or tenant_id > $1 order by tenant_id limit $2) t
 left join lateral (
-  select sum(queue.counted) as counted, bool_and(queue.counted < $3) as exact, min(queue.oldest) as oldest
-  from lane l
-  cross join lateral (
-    select (select count(*) from (select from delivery d where d.subscription_id = l.subscription_id limit $3) c) as counted,
-      (select d.created_at from delivery d where d.subscription_id = l.subscription_id and not d.aside order by d.seq limit 1) as oldest
-  ) queue
-  where l.tenant_id = t.tenant_id
+  select count(*) filter (where s.deleted_at is null) as subscriptions, sum(queue.counted) as counted,
+    bool_and(queue.counted < $3) as exact, min(head.created_at) as oldest
+  from subscription s
+  cross join lateral (select count(*) as counted from (select from delivery where subscription_id = s.id limit $3) counted) queue
+  left join lateral (select created_at from delivery where subscription_id = s.id and not aside order by seq limit 1) head on true
+  where s.tenant_id = t.tenant_id and s.drained_at is null
 ) waiting on true
 order by t.tenant_id`

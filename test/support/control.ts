@@ -10,6 +10,7 @@ import { createServer, type ControlDeps, type ControlServer } from '../../src/co
 import { webhookRules } from '../../src/control/sink-rules.ts'
 import { ingest } from '../../src/ingest/ingest.ts'
 import { ingestMetrics } from '../../src/ingest/metrics.ts'
+import { match } from '../../src/matching/match.ts'
 import { createSecretBox } from '../../src/secrets/secrets.ts'
 import type { Outcome } from '../../src/sinks/sink.ts'
 import { manualClock, type ManualClock } from './clock.ts'
@@ -68,8 +69,11 @@ export async function testControl(given: Partial<ControlDeps> = {}): Promise<Tes
       probe.probed.push(subscription.sink.url)
       return typeof probe.outcome === 'function' ? await probe.outcome() : probe.outcome
     },
-    mismatches: () => [],
     ingest: async (records) => await ingest(records, ingestDeps),
+    mismatches: (event, subscription) => {
+      const outcome = match(event, subscription)
+      return outcome.matched ? [] : outcome.reasons.filter((reason) => reason !== 'tenant')
+    },
     stream: { lag: () => [], topics: () => [] },
     checks: [],
     ...given,
@@ -94,7 +98,7 @@ async function call({ api }: ControlServer, request: Call): Promise<Answer> {
     method,
     url,
     headers: {
-      ...(tenant !== undefined && { 'x-tenant-id': tenant }),
+      ...(tenant !== undefined && { 'x-tenant-id': Buffer.from(tenant).toString('latin1') }),
       ...(body !== undefined && { 'content-type': 'application/json' }),
       ...headers,
     },
@@ -107,7 +111,8 @@ async function call({ api }: ControlServer, request: Call): Promise<Answer> {
     text: response.payload,
     body: /json/.test(String(response.headers['content-type'])) ? response.json<unknown>() : response.payload,
   }
-  assertDocumented(api.swagger() as unknown as Document, { method, path: url.split('?')[0] ?? '' }, answer)
+  if ('swagger' in api)
+    assertDocumented(api.swagger() as unknown as Document, { method, path: url.split('?')[0] ?? '' }, answer)
   return answer
 }
 

@@ -19,7 +19,7 @@ const tags = ['events']
 
 export interface EventRouteDeps {
   pool: Pool
-  /** Everything that keeps an event from matching a subscription; none: it matches. */
+  /** Everything that keeps an event from matching a subscription of its tenant; none: it matches. */
   mismatches: (event: Event, subscription: Subscription) => ExplanationJson['reasons']
 }
 

@@ -61,6 +61,7 @@ function addRotateSecret(api: Api, deps: SubscriptionRouteDeps): void {
     schema: {
       operationId: 'rotateSecret',
       summary: 'A new signing secret; the old one signs too while the overlap lasts',
+      description: 'The overlap is 24h when none is given, and 30d at most; with `0s` the old ones end at once.',
       tags: ['subscriptions'],
       params: IdParams,
       body: RotateSecret,

@@ -1,22 +1,26 @@
 // What all schemas are made of. A schema is the one source of a request's check, of its type and of its documentation. A leaf's
 // `title` is the noun phrase that a fault's "must be …" ends with.
 import { Type, type Static, type TSchema } from 'typebox'
+import { parseDuration } from '../../base/duration.ts'
 import { errorCatalogue, type ErrorCode } from '../../base/errors.ts'
+import { isSource } from '../../event/source.ts'
+import { isEventTypePattern } from '../../matching/match.ts'
 
 const UUID = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
-const SOURCE = '^[a-z0-9][a-z0-9_-]{0,222}$'
-const EVENT_PATTERN = '^(\\*|[A-Za-z0-9_-]{1,128}\\.(\\*|[A-Za-z0-9_-]{1,128}))$'
 
 export const DEFAULT_LIMIT = 100
-export const MAX_LIMIT = 1000
+const MAX_LIMIT = 1000
 
 export const Uuid = Type.String({ pattern: UUID, title: 'a UUID', examples: ['01981f3e-7c1a-7d3b-9d0e-2f6a4b8c9d10'] })
 export const Timestamp = Type.String({ format: 'date-time', title: 'an RFC 3339 time with an offset' })
-export const SourceName = Type.String({ pattern: SOURCE, title: 'the name of a producing application, such as lender' })
-export const EventPattern = Type.String({
-  pattern: EVENT_PATTERN,
+export const SourceName = Grammar(isSource, { title: 'the name of a producing application, such as lender' })
+export const EventPattern = Grammar(isEventTypePattern, {
   title: 'an event type <resource>.<event>, <resource>.* or *',
   examples: ['loan_application.approved'],
+})
+export const DurationText = Grammar((text) => parseDuration(text) !== null, {
+  title: 'a duration such as 250ms, 30s, 5m or 1h30m',
+  examples: ['30s'],
 })
 /** Text that PostgreSQL can hold and a log line can show. */
 export const Line = (noun: string, maxLength: number) =>
@@ -24,11 +28,10 @@ export const Line = (noun: string, maxLength: number) =>
     pattern: `^[^\\u0000-\\u001f\\u007f]{1,${maxLength}}$`,
     title: `${noun} of 1 to ${maxLength} characters`,
   })
-export const DurationText = Type.String({
-  maxLength: 32,
-  title: 'a duration such as 250ms, 30s, 5m or 1h30m',
-  examples: ['30s'],
-})
+/** A text with a grammar that is stated elsewhere: the schema asks it. */
+function Grammar(isOne: (text: string) => boolean, options: { title: string; examples?: string[] }) {
+  return Type.Refine(Type.String(options), isOne, () => `must be ${options.title}`)
+}
 
 export function Nullable<T extends TSchema>(schema: T) {
   return Type.Union([schema, Type.Null()])

@@ -1,6 +1,6 @@
 // Deliveries and attempts of the API.
 import { Type, type Static } from 'typebox'
-import { Nullable, Timestamp, Uuid, named, pageQuery, timeQuery } from './common.ts'
+import { Nullable, Timestamp, Uuid, named, pageQuery, refer, timeQuery } from './common.ts'
 
 const DeliveryState = Type.Enum(['queued', 'retrying', 'delivered', 'dead_lettered'])
 const DeadLetterReason = Type.Enum(['exhausted', 'poisoned', 'cancelled'])
@@ -41,7 +41,10 @@ export const AttemptSchema = named(
   }),
 )
 
-export const DeliveryDetail = named('DeliveryDetail', Type.Object({ ...delivery, attempts: Type.Array(AttemptSchema) }))
+export const DeliveryDetail = named(
+  'DeliveryDetail',
+  Type.Object({ ...delivery, attempts: Type.Array(refer(AttemptSchema)) }),
+)
 
 export const DeliveryQuery = Type.Object(
   { ...pageQuery, ...timeQuery, state: Type.Optional(DeliveryState) },

@@ -1,9 +1,9 @@
 // The subscription of the API: what is written, what is read.
 import { Type, type Static } from 'typebox'
+import { MAX_SCHEDULE_STEPS } from '../../dispatch/backoff.ts'
 import { DurationText, EventPattern, Line, Nullable, SourceName, Timestamp, Uuid, named, pageQuery } from './common.ts'
 
 const MAX_EVENT_TYPES = 100
-export const MAX_SCHEDULE_STEPS = 12
 const MAX_SCHEMA_MAJOR = 2 ** 31 - 1
 
 const Name = Line('a name', 200)
@@ -139,15 +139,10 @@ export const VerificationSchema = named(
   }),
 )
 
-/** The body may be left out. */
+/** `overlap`: how long the secrets before it go on signing, 24h by default, 30d at most. The body may be left out. */
 export const RotateSecret = Type.Object(
   {
-    overlap: Type.Optional(
-      Type.String({
-        ...DurationText,
-        description: 'How long the secrets before it go on signing: 0s to 30d, 24h by default.',
-      }),
-    ),
+    overlap: Type.Optional(DurationText),
   },
   closed,
 )
