@@ -4,7 +4,7 @@
 // Whoever holds the advisory lock on it owns it, and stops it; the lock falls with its holder, so there is no stale lock file.
 import { execFile } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { chown, cp, mkdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, cp, mkdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { arch, platform } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
@@ -18,6 +18,8 @@ const run = promisify(execFile)
 
 /** Where what other users must be able to reach goes, when the checkout or the data directory is closed to them. */
 const SHARED_PLACE = '/var/lib/streaming-hub'
+/** For others: to what they know the name of, not to a list of what is there. */
+const PASS_THROUGH = 0o011
 const OWNER_LOCK = 7_301_018
 const START_TIMEOUT_MS = 60_000
 const MAX_LAUNCHES = 3
@@ -127,14 +129,20 @@ async function ownerOrUnprivileged(directory: string): Promise<OsUser> {
   throw new Error('PostgreSQL refuses to run as root, and this machine has neither a user postgres nor a user nobody')
 }
 
+/** In the data directory, which is opened for passing through where only it stands in the way; else where the user may be. */
 async function choosePlace(dataDir: string, user: OsUser | null, log: Log): Promise<string> {
-  if (!user || (await canEnter(dataDir, user))) return join(dataDir, 'postgres')
-  const directory = join(SHARED_PLACE, createHash('sha256').update(dataDir).digest('hex').slice(0, 16))
+  const inside = join(dataDir, 'postgres')
+  if (!user || (await canEnter(dataDir, user))) return inside
+  if (await canEnter(dirname(dataDir), user)) {
+    await chmod(dataDir, (await stat(dataDir)).mode | PASS_THROUGH)
+    return inside
+  }
+  const elsewhere = join(SHARED_PLACE, createHash('sha256').update(dataDir).digest('hex').slice(0, 16))
   log.info(
-    { directory, data_dir: dataDir },
+    { directory: elsewhere, data_dir: dataDir },
     'the user that PostgreSQL runs as may not enter the data directory: its files go elsewhere',
   )
-  return directory
+  return elsewhere
 }
 
 /** The package's binaries where they are, or a copy of them where the user may not reach those. */

@@ -9,6 +9,7 @@ import { createLog } from '../base/log.ts'
 import { loadConfig, type Environment } from '../config.ts'
 import { startHub, type Hub } from '../main.ts'
 import { arrivalLine } from './arrival.ts'
+import { interrupted } from './interrupted.ts'
 
 interface Application {
   source: string
@@ -48,17 +49,16 @@ interface Tally {
 
 /** Runs until SIGINT or SIGTERM, or until a producer fails. */
 export async function demo(env: Environment): Promise<void> {
-  const interrupted = new Promise<void>((stop) => process.once('SIGINT', stop).once('SIGTERM', stop))
+  const stopping = interrupted()
   const tally: Tally = { written: 0, taken: 0, failed: 0 }
   await using running = new AsyncDisposableStack()
-  console.log('Starting a hub …')
   const hub = await startDemoHub(env, running)
   console.log(`The API is at ${hub.url}, the broker at ${hub.brokers.join(', ')}. Ctrl-C ends the demo.\n`)
   for (const customer of customers) await startCustomer(customer, { hub, running, tally })
   const applicationsFinished = await Promise.all(
     applications.map((each) => startApplication(each, { hub, running, tally })),
   )
-  await Promise.race([interrupted, ...applicationsFinished.map((finished) => finished())])
+  await Promise.race([stopping, ...applicationsFinished.map((finished) => finished())])
   console.log(
     `\n${tally.written} facts written; ${tally.taken} deliveries taken, ${tally.failed} failed on purpose and scheduled again.`,
   )
@@ -78,6 +78,7 @@ async function startDemoHub(env: Environment, running: AsyncDisposableStack): Pr
     STREAMING_HUB_KAFKA_GROUP: 'streaming-hub-demo',
     STREAMING_HUB_ALLOW_PRIVATE_SINKS: 'true',
   })
+  console.log('Starting a hub …')
   const hub = await startHub(config, createLog(config.logLevel))
   const files = hub.local?.databaseDirectory
   running.defer(async () => {
@@ -101,7 +102,7 @@ async function startCustomer(
   let events = 0
   const receiver = await startReceiver({
     port: 0,
-    fails: () => flaky === true && ++events % 3 === 0,
+    fails: () => flaky === true && ++events % 3 === 2,
     onArrival: (arrival) => {
       if (arrival.kind === 'event') count(arrival, tally)
       console.log(`  → ${tenantId.padEnd(13)}  ${arrivalLine(arrival)}`)

@@ -1,6 +1,7 @@
 // `streaming-hub listen`: a webhook receiver on loopback that shows what it is sent, until Ctrl-C.
 import { startReceiver } from '../../dev/sample-receiver.ts'
 import { arrivalLine } from './arrival.ts'
+import { interrupted } from './interrupted.ts'
 
 export async function listen({ port, secret }: { port: string; secret?: string }): Promise<void> {
   const receiver = await startReceiver({
@@ -9,6 +10,6 @@ export async function listen({ port, secret }: { port: string; secret?: string }
   })
   if (secret !== undefined) receiver.trust(secret)
   console.log(`Listening on ${receiver.url} Ctrl-C stops it.`)
-  await new Promise((stop) => process.once('SIGINT', stop).once('SIGTERM', stop))
+  await interrupted()
   await receiver.stop()
 }

@@ -35,10 +35,10 @@ export function welcome(info: WelcomeInfo): string {
 
 function firstEvent({ url, privateSinks }: WelcomeInfo): string[] {
   const receiver = privateSinks ? 'http://127.0.0.1:9000/' : 'https://your-receiver.example/'
-  const hint = privateSinks
-    ? 'A first event, with `npm run hub listen` as its receiver in another terminal:'
-    : 'A first event. (Receivers on this machine need STREAMING_HUB_ALLOW_PRIVATE_SINKS=true; `npm run demo` shows a whole day.)'
-  return [hint, '', createSubscription(url, receiver), '', sendEvent(url)]
+  const where = privateSinks
+    ? 'Start a receiver in another terminal: npm run hub listen'
+    : 'A receiver on this machine needs STREAMING_HUB_ALLOW_PRIVATE_SINKS=true; npm run demo brings its own.'
+  return [where, 'Then subscribe, and send a first event:', '', createSubscription(url, receiver), '', sendEvent(url)]
 }
 
 function createSubscription(url: string, receiver: string): string {

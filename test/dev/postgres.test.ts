@@ -177,6 +177,14 @@ describe('as root', { skip: !isRoot && 'needs root' }, () => {
     assert.notEqual((await stat(join(directory, 'cluster'))).uid, 0)
   })
 
+  it('a data directory that is closed to that user is opened for passing through, and for nothing else', async () => {
+    const dataDir = join(root, 'closed-itself')
+    await mkdir(dataDir, { mode: 0o700 })
+    const { directory } = await start('closed-itself')
+    assert.equal(directory, join(dataDir, 'postgres'))
+    assert.equal((await stat(dataDir)).mode & 0o777, 0o711)
+  })
+
   it('under a directory that is closed to that user, its files go elsewhere, and are found again', async () => {
     await mkdir(join(root, 'closed'), { mode: 0o700 })
     const first = await start('closed/hub')
