@@ -25,9 +25,9 @@ with gone as materialized (
   delete from delivery d using queued q where d.id = q.id returning d.*
 ), archived as (
   insert into delivery_history (id, seq, tenant_id, subscription_id, ce_id, kind, state, reason, attempts, failures, crashes, created_at,
-    finished_at, last_status, last_error)
+    finished_at, last_status, last_error, replay_of, replay_id)
   select id, seq, tenant_id, subscription_id, ce_id, kind, 'dead_lettered', 'cancelled', attempts, failures, crashes, created_at, $1,
-    last_status, last_error from removed
+    last_status, last_error, replay_of, replay_id from removed
 ), drained as (
   update subscription s set drained_at = $1 from gone g
   where s.id = g.subscription_id and g.deleted_at <= $1::timestamptz - interval '10 minutes'

@@ -377,9 +377,9 @@ with due as materialized (
   delete from delivery d using blamed b where d.id = b.delivery_id and d.crashes + 1 >= $3 returning d.*
 ), archived as (
   insert into delivery_history (id, seq, tenant_id, subscription_id, ce_id, kind, state, reason, attempts, failures, crashes,
-    created_at, finished_at, last_status, last_error)
+    created_at, finished_at, last_status, last_error, replay_of, replay_id)
   select id, seq, tenant_id, subscription_id, ce_id, kind, 'dead_lettered', 'poisoned', attempts + 1, failures, crashes + 1,
-    created_at, $1, last_status, coalesce(last_error, 'no outcome') from poisoned
+    created_at, $1, last_status, coalesce(last_error, 'no outcome'), replay_of, replay_id from poisoned
 ), counted as (
   update delivery d set attempts = attempts + 1, crashes = crashes + 1 from blamed b where d.id = b.delivery_id and d.crashes + 1 < $3
 ), returning_lane as materialized (

@@ -179,11 +179,12 @@ with entry as materialized (
 ), finished as (
   delete from delivery d using held h where d.id = h.delivery_id and h.fate <> 'retry'
   returning d.id, d.seq, d.tenant_id, d.subscription_id, d.ce_id, d.kind, h.fate, h.reason, h.number, h.failures, d.created_at,
-    h.status, coalesce(h.error_detail, d.last_error) as last_error
+    h.status, coalesce(h.error_detail, d.last_error) as last_error, d.replay_of, d.replay_id
 ), archived as (
   insert into delivery_history (id, seq, tenant_id, subscription_id, ce_id, kind, state, reason, attempts, failures, crashes, created_at,
-    finished_at, last_status, last_error)
-  select id, seq, tenant_id, subscription_id, ce_id, kind, fate, reason, number, failures, 0, created_at, $1, status, last_error
+    finished_at, last_status, last_error, replay_of, replay_id)
+  select id, seq, tenant_id, subscription_id, ce_id, kind, fate, reason, number, failures, 0, created_at, $1, status, last_error,
+    replay_of, replay_id
   from finished
 ), retried as (
   update delivery d set attempts = h.number, failures = h.failures, crashes = 0, aside = h.aside,
