@@ -402,18 +402,18 @@ describe('patching a subscription', () => {
   test('faults have their path, and change nothing', async () => {
     const { id } = await create('acme')
     const earlier = await read('acme', id)
-    const body = { name: null, event_types: [], sink: { url: 'ftp://x', timeout: '0s' }, created_at: 'now' }
     const url = `/v1/subscriptions/${id}`
-    assertFaults(await control.call({ method: 'PATCH', url, tenant: 'acme', body }), [
+    const refused = async (body: object, paths: string[]): Promise<void> =>
+      assertFaults(await control.call({ method: 'PATCH', url, tenant: 'acme', body }), paths)
+    const timeout = { timeout: '0s' }
+    await refused({ name: null, event_types: [], sink: timeout, created_at: 'now' }, [
       '/name',
       '/event_types',
+      '/sink/timeout',
       '/created_at',
     ])
-    const sink = { sink: { url: 'ftp://x', timeout: '0s' } }
-    assertFaults(await control.call({ method: 'PATCH', url, tenant: 'acme', body: sink }), [
-      '/sink/url',
-      '/sink/timeout',
-    ])
+    await refused({ sink: { url: 'ftp://x' } }, ['/sink/url'])
+    await refused({ sink: { url: null } }, ['/sink/url'])
     assert.deepEqual(await read('acme', id), earlier)
   })
 
@@ -424,6 +424,12 @@ describe('patching a subscription', () => {
       id,
     )
     assert.equal((await patch('acme', id, { enabled: false })).enabled, false)
+  })
+
+  test('a schedule that is found malformed is shown as the default, and does not stand in the way of an edit', async () => {
+    const { id } = await create('acme')
+    await row(`update subscription set retry_schedule = '[1, 99999999999]' where id = $1`, id)
+    assert.equal((await patch('acme', id, { name: 'mended' }))['retry_schedule'], null)
   })
 
   test('edits at the same time are all kept', async () => {

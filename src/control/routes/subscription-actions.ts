@@ -1,5 +1,4 @@
 // What is done with a subscription beside changing its fields: verify it, rotate its secret, look at its deliveries.
-import { formatDuration, parseDuration } from '../../base/duration.ts'
 import { listDeliveries } from '../../store/deliveries.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
@@ -7,8 +6,8 @@ import { decodeCursor, pageOf } from '../cursor.ts'
 import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { DeliveryQuery, DeliverySchema } from '../schemas/delivery.ts'
 import { RotateSecret, SecretRotated, VerificationSchema } from '../schemas/subscription.ts'
+import { durationMs } from '../subscription-draft.ts'
 import { getSubscription, rotateSigningSecret } from '../subscriptions.ts'
-import { invalid } from '../validation.ts'
 import { viewDelivery } from '../views/delivery.ts'
 import { viewSubscription } from '../views/subscription.ts'
 import type { SubscriptionRouteDeps } from './subscriptions.ts'
@@ -16,7 +15,6 @@ import { timeBounds } from './time-bounds.ts'
 
 const LIST = 'deliveries'
 const DEFAULT_OVERLAP = '24h'
-const MAX_OVERLAP_MS = 30 * 24 * 3_600_000
 
 export function subscriptionActionRoutes(api: Api, deps: SubscriptionRouteDeps): void {
   addVerify(api, deps)
@@ -72,16 +70,14 @@ function addRotateSecret(api: Api, deps: SubscriptionRouteDeps): void {
     },
     handler: async (request) => {
       const object = { tenantId: callerOf(request).tenantId, id: request.params.id }
-      const { signingSecret, oldUntil } = await rotateSigningSecret(object, overlapMs(request.body.overlap), deps)
+      const { signingSecret, oldUntil } = await rotateSigningSecret(
+        object,
+        durationMs(request.body.overlap ?? DEFAULT_OVERLAP),
+        deps,
+      )
       return { signing_secret: signingSecret, old_secrets_expire_at: oldUntil.toISOString() }
     },
   })
-}
-
-function overlapMs(text = DEFAULT_OVERLAP): number {
-  const ms = parseDuration(text)
-  if (ms !== null && ms <= MAX_OVERLAP_MS) return ms
-  throw invalid([{ path: '/overlap', message: `must be a duration of at most ${formatDuration(MAX_OVERLAP_MS)}` }])
 }
 
 function addListDeliveries(api: Api, deps: SubscriptionRouteDeps): void {

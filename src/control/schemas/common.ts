@@ -1,8 +1,8 @@
 // What all schemas are made of. A schema is the one source of a request's check, of its type and of its documentation. A leaf's
 // `title` is the noun phrase that a fault's "must be …" ends with.
 import { Type, type Static, type TSchema } from 'typebox'
-import { parseDuration } from '../../base/duration.ts'
 import { errorCatalogue, type ErrorCode } from '../../base/errors.ts'
+import { duration } from '../../base/parser.ts'
 import { isSource } from '../../event/source.ts'
 import { isEventTypePattern } from '../../matching/match.ts'
 
@@ -18,16 +18,18 @@ export const EventPattern = Grammar(isEventTypePattern, {
   title: 'an event type <resource>.<event>, <resource>.* or *',
   examples: ['loan_application.approved'],
 })
-export const DurationText = Grammar((text) => parseDuration(text) !== null, {
-  title: 'a duration such as 250ms, 30s, 5m or 1h30m',
-  examples: ['30s'],
-})
 /** Text that PostgreSQL can hold and a log line can show. */
 export const Line = (noun: string, maxLength: number) =>
   Type.String({
     pattern: `^[^\\u0000-\\u001f\\u007f]{1,${maxLength}}$`,
     title: `${noun} of 1 to ${maxLength} characters`,
   })
+/** Bounds are durations too, and belong to it. */
+export function DurationText(min: string, max: string) {
+  const parser = duration(min, max)
+  return Grammar((text) => parser.parse(text) !== null, { title: parser.expected, examples: [max] })
+}
+
 /** A text with a grammar that is stated elsewhere: the schema asks it. */
 function Grammar(isOne: (text: string) => boolean, options: { title: string; examples?: string[] }) {
   return Type.Refine(Type.String(options), isOne, () => `must be ${options.title}`)

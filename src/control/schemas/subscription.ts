@@ -1,6 +1,7 @@
 // The subscription of the API: what is written, what is read.
 import { Type, type Static } from 'typebox'
-import { MAX_SCHEDULE_STEPS } from '../../dispatch/backoff.ts'
+import { formatDuration } from '../../base/duration.ts'
+import { MAX_SCHEDULE_STEPS, MAX_STEP_MS } from '../../dispatch/backoff.ts'
 import { DurationText, EventPattern, Line, Nullable, SourceName, Timestamp, Uuid, named, pageQuery } from './common.ts'
 
 const MAX_EVENT_TYPES = 100
@@ -10,7 +11,7 @@ const Name = Line('a name', 200)
 const Headers = Type.Record(Type.String(), Type.String(), { description: 'Added to every request.' })
 const SchemaMajor = Type.Integer({ minimum: 0, maximum: MAX_SCHEMA_MAJOR })
 const EventTypes = Type.Array(EventPattern, { minItems: 1, maxItems: MAX_EVENT_TYPES })
-const RetrySchedule = Type.Array(DurationText, {
+const RetrySchedule = Type.Array(DurationText('0s', formatDuration(MAX_STEP_MS)), {
   minItems: 1,
   maxItems: MAX_SCHEDULE_STEPS,
   title: `a list of 1 to ${MAX_SCHEDULE_STEPS} durations`,
@@ -18,6 +19,7 @@ const RetrySchedule = Type.Array(DurationText, {
   examples: [['0s', '5s', '1m']],
 })
 const Metadata = Type.Record(Type.String(), Type.Unknown(), { description: "The caller's own; at most 16 KiB." })
+const Timeout = DurationText('1s', '60s')
 const ContentMode = Type.Enum(['binary', 'structured'])
 const Ordering = Type.Enum(['fifo', 'strict', 'parallel'])
 const VerificationState = Type.Enum(['pending', 'active', 'failed'])
@@ -39,7 +41,7 @@ export const CreateSubscription = Type.Object(
         url: Type.String(),
         headers: Type.Optional(Headers),
         auth: Auth,
-        timeout: Type.Optional(DurationText),
+        timeout: Type.Optional(Timeout),
       },
       closed,
     ),
@@ -76,7 +78,7 @@ export const PatchSubscription = Type.Object(
           url: Type.Optional(Type.String()),
           headers: Type.Optional(Nullable(Type.Record(Type.String(), Nullable(Type.String())))),
           auth: Auth,
-          timeout: Type.Optional(Nullable(DurationText)),
+          timeout: Type.Optional(Nullable(Timeout)),
         },
         closed,
       ),
@@ -142,7 +144,7 @@ export const VerificationSchema = named(
 /** `overlap`: how long the secrets before it go on signing, 24h by default, 30d at most. The body may be left out. */
 export const RotateSecret = Type.Object(
   {
-    overlap: Type.Optional(DurationText),
+    overlap: Type.Optional(DurationText('0s', '30d')),
   },
   closed,
 )

@@ -1,5 +1,6 @@
 // A subscription as the API shows it.
 import { formatDuration } from '../../base/duration.ts'
+import { parseSchedule } from '../../dispatch/backoff.ts'
 import type { Subscription } from '../../event/subscription.ts'
 import type { SubscriptionJson } from '../schemas/subscription.ts'
 import { isoTime, isoTimeOrNull } from './bytes.ts'
@@ -27,6 +28,6 @@ export function viewSubscription(s: Subscription): SubscriptionJson {
 
 /** A malformed one that is found stored is shown as what it works as: the default curve. */
 function viewSchedule(stored: unknown): string[] | null {
-  if (!Array.isArray(stored) || !stored.every((step) => Number.isInteger(step) && step >= 0)) return null
-  return stored.map((step: number) => formatDuration(step))
+  const { schedule, malformed } = parseSchedule(stored)
+  return stored === null || malformed ? null : schedule.map(formatDuration)
 }
