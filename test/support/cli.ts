@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 
-export const LAUNCHER = fileURLToPath(new URL('../../bin/streaming-hub.js', import.meta.url))
+const LAUNCHER = fileURLToPath(new URL('../../bin/streaming-hub.js', import.meta.url))
 
 export interface RunningProgram extends AsyncDisposable {
   pid: number
