@@ -93,7 +93,7 @@ class InMemoryBroker implements DevBroker {
     this.#log.warn({ address: this.address }, what)
   }
 
-  async stop(): Promise<void> {
+  async stop(_deadline: AbortSignal): Promise<void> {
     clearInterval(this.#sweeper)
     this.groups.close()
     await this.suspend()

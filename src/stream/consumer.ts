@@ -207,7 +207,8 @@ export class Consumer implements Owner, Reader {
     const asked = { partitionIndex: partition.number, currentLeaderEpoch: -1, timestamp: EARLIEST }
     const topics = [{ name: partition.topic, partitions: [asked] }]
     const response = await control.call(broker, 'ListOffsets', [-1, READ_COMMITTED, topics])
-    partition.position = response.topics[0]?.partitions[0]?.offset ?? null
+    const offset = response.topics[0]?.partitions[0]?.offset
+    if (offset !== undefined) partition.placeAt(offset)
   }
 
   async #deliver(partition: Partition, fetched: FetchedPartition): Promise<void> {

@@ -9,6 +9,7 @@ export class Partition {
   readonly #revoked = new AbortController()
   /** The next offset to be handed over; null: to be asked for. */
   position: bigint | null
+  /** Before it nothing is owed: the group has committed it, or began there. */
   committed: bigint | null
   /** Something has been written that is not yet confirmed as committed. */
   owesCommit = false
@@ -68,6 +69,12 @@ export class Partition {
     this.problem = null
   }
 
+  /** Where to begin, when the group has committed nothing, or what it has is no longer in the log. */
+  placeAt(offset: bigint): void {
+    this.position = offset
+    this.committed = offset
+  }
+
   /** Its records up to there have been written. */
   moveTo({ next, leaderEpoch }: { next: bigint; leaderEpoch: number }): void {
     this.position = next
@@ -90,8 +97,7 @@ export class Partition {
 
   lag(): PartitionLag {
     const { topic, number: partition, position, committed, end, failures, problem, lastProgressAt } = this
-    const from = committed ?? position
-    const lag = end === null || from === null ? null : end - from
+    const lag = end === null || committed === null ? null : end - committed
     return { topic, partition, position, committed, end, lag, failures, problem, lastProgressAt }
   }
 }

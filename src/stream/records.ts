@@ -23,27 +23,48 @@ export interface SliceLimits {
  * larger. Throws at the first batch that cannot be read, after everything before it has been given.
  */
 export function* slicesOf(fetched: FetchedPartition, position: bigint, limits: SliceLimits): Generator<Slice> {
-  const transactions = new Aborted(fetched.aborted)
   let slice: Slice = { records: [], next: position, leaderEpoch: -1 }
   let bytes = 0
+  try {
+    for (const part of partsOf(fetched, position)) {
+      const { record, size } = part
+      const full = slice.records.length >= limits.records || (bytes > 0 && bytes + size > limits.bytes)
+      if (record !== null && full) {
+        yield slice
+        slice = { ...slice, records: [] }
+        bytes = 0
+      }
+      if (record !== null) slice.records.push(record)
+      slice.next = part.next
+      slice.leaderEpoch = part.leaderEpoch
+      bytes += size
+    }
+  } catch (error) {
+    if (slice.records.length > 0) yield slice
+    throw error
+  }
+  if (slice.next > position) yield slice
+}
+
+/** A record, or a step of the position that brings none. */
+interface Part {
+  record: IncomingRecord | null
+  size: number
+  next: bigint
+  leaderEpoch: number
+}
+
+function* partsOf(fetched: FetchedPartition, position: bigint): Generator<Part> {
+  const transactions = new Aborted(fetched.aborted)
   for (const batch of batchesOf(fetched.bytes)) {
-    slice.leaderEpoch = batch.leaderEpoch
+    const { leaderEpoch, end } = batch
     const records = transactions.hide(batch) ? [] : recordsOf(batch, fetched)
     for (const { record, size } of records) {
       const { offset } = record.position
-      if (offset < position) continue
-      if (slice.records.length >= limits.records || (bytes > 0 && bytes + size > limits.bytes)) {
-        yield slice
-        slice = { records: [], next: slice.next, leaderEpoch: batch.leaderEpoch }
-        bytes = 0
-      }
-      slice.records.push(record)
-      slice.next = offset + 1n
-      bytes += size
+      if (offset >= position) yield { record, size, next: offset + 1n, leaderEpoch }
     }
-    if (batch.end > slice.next) slice.next = batch.end
+    if (end > position) yield { record: null, size: 0, next: end, leaderEpoch }
   }
-  if (slice.next > position) yield slice
 }
 
 /** A batch's fixed part, read without touching its records. */

@@ -24,7 +24,7 @@ export interface PartitionLag {
   partition: number
   /** The next offset to be handed over; null until the broker has said where to start. */
   position: bigint | null
-  /** What this group has committed, as the broker last confirmed it; null: nothing yet. */
+  /** Before it nothing is owed: the broker has confirmed it as committed, or this group began there; null as for `position`. */
   committed: bigint | null
   /** The first offset that may not be read yet (the log's end, or an open transaction); null until the broker has said it. */
   end: bigint | null
