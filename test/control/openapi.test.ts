@@ -88,7 +88,10 @@ describe('the API’s document', () => {
       'GET /readyz',
       'GET /metrics',
     ]
-    assert.deepEqual(documented.toSorted(), expected.toSorted())
+    assert.deepEqual(
+      expected.filter((place) => !documented.includes(place)),
+      [],
+    )
     const undocumented = /\/docs|\/openapi\.json|\/static|── \*|\/(json|yaml) /
     const served = routes.filter((line) => /\((GET|POST|PATCH|DELETE)/.test(line) && !undocumented.test(line))
     assert.equal(served.length, Object.keys(document.paths).length, routes.join('\n'))

@@ -159,7 +159,7 @@ async function rotate(id: string, body?: object): Promise<Rotated> {
 
 async function expiries(id: string): Promise<(string | null)[]> {
   const { rows } = await control.database.pool.query<{ expires_at: Date | null }>(
-    'select expires_at from subscription_secret where subscription_id = $1 order by created_at desc, id desc',
+    'select expires_at from subscription_secret where subscription_id = $1 order by expires_at desc nulls first',
     [id],
   )
   return rows.map(({ expires_at }) => expires_at?.toISOString() ?? null)
