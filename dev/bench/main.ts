@@ -149,7 +149,7 @@ async function rawInsert({ pool }: Bench): Promise<void> {
     let at = 1
     const offsets = batch.map(({ value }) => (at += value!.length) - value!.length)
     const attributes = batch.map(({ headers }) =>
-      JSON.stringify(Object.fromEntries(headers.map(([k, v]) => [`${k}`.slice(3), `${v}`]))),
+      JSON.stringify(Object.fromEntries(headers.map(([k, v]) => [String(k).slice(3), String(v)]))),
     )
     await client.query({
       name: 'raw',
@@ -271,8 +271,11 @@ function* batches(): Generator<IncomingRecord[]> {
     yield Array.from({ length: Math.min(BATCH, EVENTS - at) }, () => record(made++))
 }
 
+function header(name: string, value: string): [Buffer, Buffer] {
+  return [Buffer.from(name), Buffer.from(value)]
+}
+
 function record(n: number): IncomingRecord {
-  const header = (name: string, value: string): [Buffer, Buffer] => [Buffer.from(name), Buffer.from(value)]
   const time = Date.now().toString(16).padStart(12, '0')
   const headers = [
     header('ce-specversion', '1.0'),
