@@ -37,6 +37,7 @@ import type { Stream } from './stream/stream.ts'
 import { factSource } from './stream/topics.ts'
 import type { KafkaConnection } from './stream/wire.ts'
 import { partitionChore, sweepChore } from './upkeep/chores.ts'
+import { Replays } from './upkeep/replays.ts'
 import { Upkeep } from './upkeep/upkeep.ts'
 
 /** What is not in the configuration as such: made or found before the parts are. */
@@ -86,6 +87,7 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
       upkeep,
       dispatcher && new ReadyListener({ dsn, clock: systemClock, onReady: () => dispatcher.wake() }),
       dispatcher,
+      dispatcher && new Replays({ pool, clock: systemClock, log, onQueued: () => dispatcher.wake() }),
       stream,
     ],
     close: async () => {

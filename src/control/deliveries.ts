@@ -1,7 +1,8 @@
-// The retry by hand: an unfinished delivery is due now; a finished one stays what it is, and its event is queued once more.
+// The retry by hand: an unfinished delivery is due now; a finished one stays what it is, and its event is queued once more, unless
+// it is on its way again already: asking twice does not double it.
 import type { Clock } from '../base/clock.ts'
 import { HubError } from '../base/errors.ts'
-import { findDelivery, hastenDelivery, replayDelivery, type Delivery } from '../store/deliveries.ts'
+import { findDelivery, findUnfinished, hastenDelivery, replayDelivery, type Delivery } from '../store/deliveries.ts'
 import { wakeLanes } from '../store/lanes.ts'
 import type { Pool } from '../store/pool.ts'
 import type { TenantObject } from '../store/subscriptions.ts'
@@ -18,18 +19,23 @@ export async function getDelivery(object: TenantObject, { pool }: Pick<DeliveryD
 }
 
 /**
- * Answers the delivery that will be tried: the same one, or a new one of kind `replay`. A circuit breaker that is open holds it
- * back all the same. Throws `not_found`; `conflict` when it was just finishing, or can no longer be replayed.
+ * Answers the delivery that will be tried: the same one, another one of its event that is unfinished, or a new one of kind
+ * `replay`. A circuit breaker that is open holds it back all the same. Throws `not_found`; `conflict` when it was just finishing,
+ * or can no longer be replayed.
  */
-export async function retryDelivery(object: TenantObject, { pool, clock }: DeliveryDeps): Promise<Delivery> {
+export async function retryDelivery(
+  object: TenantObject,
+  { pool, clock }: DeliveryDeps,
+): Promise<{ delivery: Delivery; isNew: boolean }> {
   const now = new Date(clock.now())
   return await transaction(pool, async (db) => {
     const found = (await findDelivery(db, object)) ?? notFound()
     // Its lane first: that is the order of locks, and what moves a delivery holds the lane.
     await wakeLanes(db, [found.subscriptionId])
-    if (found.finishedAt !== null) return (await replayDelivery(db, { ...object, now })) ?? gone()
-    if (!(await hastenDelivery(db, { ...object, now }))) finishing()
-    return (await findDelivery(db, object)) ?? finishing()
+    const unfinished = found.finishedAt === null ? found : await findUnfinished(db, found)
+    if (!unfinished) return { delivery: (await replayDelivery(db, { ...object, now })) ?? gone(), isNew: true }
+    if (!(await hastenDelivery(db, { ...unfinished, now }))) finishing()
+    return { delivery: (await findDelivery(db, unfinished)) ?? finishing(), isNew: false }
   })
 }
 

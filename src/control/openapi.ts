@@ -5,6 +5,7 @@ import { AttemptSchema, DeadLetterSchema, DeliveryDetail, DeliverySchema } from 
 import { EventSchema, Explanation, IngestVerdict } from './schemas/event.ts'
 import { Health, Readiness } from './schemas/health.ts'
 import { BreakerSchema, PartitionLagSchema, QuarantinedSchema, TenantSchema, TopicSchema } from './schemas/operators.ts'
+import { ReplayCountSchema, ReplaySchema } from './schemas/replay.ts'
 import { SecretRotated, SubscriptionCreated, SubscriptionSchema, VerificationSchema } from './schemas/subscription.ts'
 
 /** Everything under it is the documentation's own, and public. */
@@ -48,6 +49,8 @@ const NAMED = [
   ProblemSchema,
   QuarantinedSchema,
   Readiness,
+  ReplayCountSchema,
+  ReplaySchema,
   SecretRotated,
   SubscriptionCreated,
   SubscriptionSchema,

@@ -17,6 +17,7 @@ import { healthRoutes, type ReadinessCheck } from './routes/health.ts'
 import { ingestRoutes, type IngestRouteDeps } from './routes/ingest.ts'
 import { operatorRoutes, type StreamView } from './routes/operators.ts'
 import { quarantineRoutes } from './routes/quarantine.ts'
+import { replayRoutes } from './routes/replays.ts'
 import { subscriptionActionRoutes } from './routes/subscription-actions.ts'
 import { subscriptionRoutes } from './routes/subscriptions.ts'
 import { Verification, type VerificationDeps } from './verification.ts'
@@ -73,6 +74,7 @@ async function addRoutes(api: Api, deps: ControlDeps, verification: Verification
   subscriptionRoutes(api, routes)
   subscriptionActionRoutes(api, routes)
   deliveryRoutes(api, deps)
+  replayRoutes(api, deps)
   eventRoutes(api, deps)
   quarantineRoutes(api, deps)
   operatorRoutes(api, deps)

@@ -13,6 +13,9 @@ export interface Delivery {
   subscriptionId: string
   eventId: string
   kind: 'event' | 'replay' | 'test'
+  /** The finished delivery that it repeats, and the replay of a range that made it (null: a retry by hand). */
+  replayOf: string | null
+  replayId: string | null
   state: DeliveryState
   reason: DeadLetterReason | null
   attempts: number
@@ -25,10 +28,10 @@ export interface Delivery {
 }
 
 // Both tables as one, in the columns of `DeliveryRow`.
-const UNFINISHED = `id, tenant_id, subscription_id, ce_id, kind, case when attempts = 0 then 'queued' else 'retrying' end as state,
-  null as reason, attempts, due_at as next_attempt_at, created_at, null::timestamptz as finished_at, last_status, last_error`
-const FINISHED = `id, tenant_id, subscription_id, ce_id, kind, state, reason, attempts, null::timestamptz as next_attempt_at, created_at,
-  finished_at, last_status, last_error`
+const UNFINISHED = `id, tenant_id, subscription_id, ce_id, kind, replay_of, replay_id,
+  case when attempts = 0 then 'queued' else 'retrying' end as state, null as reason, attempts, due_at as next_attempt_at, created_at, null::timestamptz as finished_at, last_status, last_error`
+const FINISHED = `id, tenant_id, subscription_id, ce_id, kind, replay_of, replay_id, state, reason, attempts,
+  null::timestamptz as next_attempt_at, created_at, finished_at, last_status, last_error`
 
 /** One delivery of a tenant, finished or not. */
 export async function findDelivery(db: Database, { tenantId, id }: TenantObject): Promise<Delivery | null> {
@@ -150,6 +153,18 @@ select id, number, started_at as "startedAt", duration_ms as "durationMs", outco
 from attempt where tenant_id = $1 and delivery_id = $2 and id >= uuid7_floor($3)
 order by number, id`
 
+/** The first unfinished delivery of an event to a subscription: it is on its way. With the lane locked, none is added by hand meanwhile. */
+export async function findUnfinished(
+  db: Database,
+  { tenantId, subscriptionId, eventId }: Pick<Delivery, 'tenantId' | 'subscriptionId' | 'eventId'>,
+): Promise<Delivery | null> {
+  const { rows } = await db.query<DeliveryRow>(FIND_UNFINISHED, [tenantId, subscriptionId, eventId])
+  return rows[0] ? deliveryOf(rows[0]) : null
+}
+
+const FIND_UNFINISHED = `
+select ${UNFINISHED} from delivery where tenant_id = $1 and subscription_id = $2 and ce_id = $3 order by seq limit 1`
+
 /** Makes an unfinished delivery due now. Answers whether it is still unfinished. Its lane is locked before it. */
 export async function hastenDelivery(db: Database, delivery: TenantObject & { now: Date }): Promise<boolean> {
   const { rowCount } = await db.query(HASTEN_DELIVERY, [delivery.tenantId, delivery.id, delivery.now])
@@ -168,8 +183,8 @@ export async function replayDelivery(db: Database, finished: TenantObject & { no
 }
 
 const REPLAY_DELIVERY = `
-insert into delivery (id, tenant_id, subscription_id, ce_id, kind, due_at, created_at)
-select uuid7($3), h.tenant_id, h.subscription_id, h.ce_id, 'replay', $3, $3
+insert into delivery (id, tenant_id, subscription_id, ce_id, kind, replay_of, due_at, created_at)
+select uuid7($3), h.tenant_id, h.subscription_id, h.ce_id, 'replay', h.id, $3, $3
 from delivery_history h
 join event_inbox e on e.tenant_id = h.tenant_id and e.ce_id = h.ce_id
 join subscription s on s.id = h.subscription_id and s.deleted_at is null
@@ -189,6 +204,8 @@ interface DeliveryRow {
   subscription_id: string
   ce_id: string
   kind: Delivery['kind']
+  replay_of: string | null
+  replay_id: string | null
   state: DeliveryState
   reason: DeadLetterReason | null
   attempts: number
@@ -206,6 +223,8 @@ function deliveryOf(row: DeliveryRow): Delivery {
     subscriptionId: row.subscription_id,
     eventId: row.ce_id,
     kind: row.kind,
+    replayOf: row.replay_of,
+    replayId: row.replay_id,
     state: row.state,
     reason: row.reason,
     attempts: row.attempts,

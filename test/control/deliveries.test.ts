@@ -13,6 +13,8 @@ interface DeliveryJson {
   id: string
   event_id: string
   kind: string
+  replay_of: string | null
+  replay_id: string | null
   state: string
   reason: string | null
   attempt_count: number
@@ -51,6 +53,8 @@ describe('a delivery', () => {
       event_id: event.id,
       subscription_id: id,
       kind: 'event',
+      replay_of: null,
+      replay_id: null,
       state: 'queued',
       reason: null,
       attempt_count: 0,
@@ -210,10 +214,30 @@ describe('retrying by hand', () => {
     assert.equal(status, 201)
     assert.notEqual(delivery.id, dead!.id)
     assert.equal(delivery.kind, 'replay')
+    assert.deepEqual([delivery.replay_of, delivery.replay_id], [dead!.id, null])
     assert.equal(delivery.event_id, event.id)
     assert.equal(await deliver(control), 1)
     assert.equal((await read('again', delivery.id)).state, 'delivered')
     assert.equal((await read('again', dead!.id)).state, 'dead_lettered')
+  })
+
+  test('twice, of a finished one, makes one delivery while that is on its way', async () => {
+    const { id } = await subscribe(control, 'twice', { retry_schedule: ['0s', '10h'] })
+    await publish(control, 'twice')
+    await deliver(control)
+    const [done] = await list('twice', id)
+    const both = await Promise.all([retry('twice', done!.id), retry('twice', done!.id)])
+    assert.deepEqual(
+      both.map(({ status }) => status).sort((a, b) => a - b),
+      [200, 201],
+    )
+    assert.equal(new Set(both.map(({ delivery }) => delivery.id)).size, 1)
+    assert.equal(await deliver(control, () => failed()), 1)
+    const third = await retry('twice', done!.id)
+    assert.deepEqual([third.status, third.delivery.id], [200, both[0].delivery.id])
+    assert.equal(await deliver(control), 1)
+    assert.equal((await retry('twice', done!.id)).status, 201)
+    assert.equal(await deliver(control), 1)
   })
 
   test('is refused when the event is no longer kept', async () => {

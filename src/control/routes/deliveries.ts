@@ -43,14 +43,15 @@ function addRetry(api: Api, deps: DeliveryDeps): void {
     schema: {
       operationId: 'retryDelivery',
       summary: 'Try an unfinished delivery now, or deliver a finished one once more',
-      description: 'Of a finished delivery the answer is a new one, of kind `replay`.',
+      description:
+        'Of a finished delivery the answer is a new one, of kind `replay`. While its event is on its way again already, the answer is that one.',
       tags,
       params: IdParams,
       response: { 200: refer(DeliverySchema), 201: refer(DeliverySchema) },
     },
     handler: async (request, reply) => {
-      const delivery = await retryDelivery({ tenantId: callerOf(request).tenantId, id: request.params.id }, deps)
-      const isNew = delivery.id !== request.params.id.toLowerCase()
+      const object = { tenantId: callerOf(request).tenantId, id: request.params.id }
+      const { delivery, isNew } = await retryDelivery(object, deps)
       if (isNew) reply.code(201).header('location', `/v1/deliveries/${delivery.id}`)
       return viewDelivery(delivery)
     },

@@ -13,6 +13,8 @@ const delivery = {
   event_id: Uuid,
   subscription_id: Uuid,
   kind: Type.Enum(['event', 'replay', 'test']),
+  replay_of: Nullable(Type.String({ ...Uuid, description: 'The finished delivery that it repeats.' })),
+  replay_id: Nullable(Type.String({ ...Uuid, description: 'The replay that made it; null: a retry by hand.' })),
   state: DeliveryState,
   reason: Nullable(DeadLetterReason),
   attempt_count: Type.Integer({ description: 'Attempts that were started.' }),

@@ -9,6 +9,8 @@ export function viewDelivery(d: Delivery): DeliveryJson {
     event_id: d.eventId,
     subscription_id: d.subscriptionId,
     kind: d.kind,
+    replay_of: d.replayOf,
+    replay_id: d.replayId,
     state: d.state,
     reason: d.reason,
     attempt_count: d.attempts,

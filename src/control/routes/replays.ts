@@ -1,0 +1,124 @@
+// Replays of a range: begin one (or only count), look how far it is, cancel it.
+import { PLACES } from '../../upkeep/replays.ts'
+import { listReplays } from '../../store/replays.ts'
+import type { Api } from '../api.ts'
+import { callerOf } from '../auth/authenticate.ts'
+import { decodeCursor, pageOf } from '../cursor.ts'
+import { beginReplay, countRange, endReplay, getReplay, MAX_RUNNING, type ReplayRouteDeps } from '../replays.ts'
+import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
+import { CreateReplay, ReplayCountSchema, ReplayQuery, ReplaySchema } from '../schemas/replay.ts'
+import { getSubscription } from '../subscriptions.ts'
+import { viewReplay, viewReplayCount } from '../views/replay.ts'
+import { moment } from './time-bounds.ts'
+
+const LIST = 'replays'
+const tags = ['deliveries']
+
+const DESCRIPTION = `Each event that arrived in the range (the time of its first delivery to this subscription) is delivered once more, in
+the order of arrival, if its newest finished delivery is in one of the states. What is unfinished, or arrives later, is no part of it.
+
+It runs in the background and below live traffic: of the subscription's queue at most ${PLACES} places are a replay's at a time, filled up
+about once a second. In a \`strict\` queue a replayed event that fails blocks those behind it as any other does. While the
+subscription is disabled or unverified the replay waits; with its deletion it is cancelled. Events that the hub no longer keeps are
+skipped. At most ${MAX_RUNNING} replays of a subscription run at a time (\`conflict\`), one after the other.
+
+With \`dry_run\` the answer is 200 with the count, and nothing is queued.`
+
+export function replayRoutes(api: Api, deps: ReplayRouteDeps): void {
+  addBegin(api, deps)
+  addList(api, deps)
+  addRead(api, deps)
+  addCancel(api, deps)
+}
+
+function addBegin(api: Api, deps: ReplayRouteDeps): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/subscriptions/:id/replay',
+    config: { access: 'subscriptions:write', problems: ['not_found', 'conflict'] },
+    schema: {
+      operationId: 'beginReplay',
+      summary: 'Deliver again what was delivered or dead-lettered in a range of time',
+      description: DESCRIPTION,
+      tags,
+      params: IdParams,
+      body: CreateReplay,
+      response: { 200: refer(ReplayCountSchema), 202: refer(ReplaySchema) },
+    },
+    handler: async (request, reply) => {
+      const subscription = { tenantId: callerOf(request).tenantId, id: request.params.id }
+      const { since, until, states = ['dead_lettered'], dry_run: isDryRun = false } = request.body
+      const wish = { since: moment(since), until: until === undefined ? null : moment(until), states }
+      if (isDryRun) {
+        const { range, total } = await countRange(subscription, wish, deps)
+        return viewReplayCount(range, total)
+      }
+      const replay = await beginReplay(subscription, wish, deps)
+      reply.code(202).header('location', `/v1/replays/${replay.id}`)
+      return viewReplay(replay)
+    },
+  })
+}
+
+function addList(api: Api, deps: ReplayRouteDeps): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/subscriptions/:id/replays',
+    config: { access: 'subscriptions:read', problems: ['not_found'] },
+    schema: {
+      operationId: 'listReplays',
+      summary: "List a subscription's replays, the newest first",
+      tags,
+      params: IdParams,
+      querystring: ReplayQuery,
+      response: { 200: Page(ReplaySchema) },
+    },
+    handler: async (request) => {
+      const { tenantId } = callerOf(request)
+      const { limit = DEFAULT_LIMIT, cursor } = request.query
+      const before = decodeCursor(LIST, cursor, isUuid)
+      const { id: subscriptionId } = await getSubscription({ tenantId, id: request.params.id }, deps)
+      const found = await listReplays(deps.pool, { tenantId, subscriptionId, before, limit: limit + 1 })
+      return pageOf(found, { list: LIST, limit, key: ({ id }) => id, view: viewReplay })
+    },
+  })
+}
+
+function addRead(api: Api, deps: ReplayRouteDeps): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/replays/:id',
+    config: { access: 'subscriptions:read', problems: ['not_found'] },
+    schema: {
+      operationId: 'getReplay',
+      summary: 'Read how far a replay is',
+      tags,
+      params: IdParams,
+      response: { 200: refer(ReplaySchema) },
+    },
+    handler: async (request) => {
+      const { tenantId } = callerOf(request)
+      return viewReplay(await getReplay({ tenantId, id: request.params.id }, deps))
+    },
+  })
+}
+
+function addCancel(api: Api, deps: ReplayRouteDeps): void {
+  api.route({
+    method: 'DELETE',
+    url: '/v1/replays/:id',
+    config: { access: 'subscriptions:write', problems: ['not_found'] },
+    schema: {
+      operationId: 'cancelReplay',
+      summary: 'Cancel a replay: it queues nothing more',
+      description: 'What it has queued goes on, and is still counted. One that has ended stays as it is.',
+      tags,
+      params: IdParams,
+      response: { 200: refer(ReplaySchema) },
+    },
+    handler: async (request) => {
+      const { tenantId } = callerOf(request)
+      return viewReplay(await endReplay({ tenantId, id: request.params.id }, deps))
+    },
+  })
+}
