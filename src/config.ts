@@ -52,6 +52,8 @@ export interface Config {
     jwt: { jwksUrl: string; issuer: string; audience: string; tenantClaim: string } | null
   }
   otlpEndpoint: string | null
+  /** Variables that are set and that this version has no use for yet: worth a warning. */
+  unused: readonly string[]
 }
 
 export interface ConfigFault {
@@ -101,6 +103,8 @@ interface Variable<T, D extends string | null> {
   /** One line for the reference; what it does, not how it is written. */
   about: string
   secret?: true
+  /** Known to the deployment charts, checked, and without effect so far. */
+  later?: true
 }
 
 const to = <T>(parser: Parser<T>, fallback: string, about: string): Variable<T, string> => ({
@@ -114,6 +118,11 @@ const secret = <T>(parser: Parser<T>, about: string): Variable<T, null> => ({
   default: null,
   about,
   secret: true,
+})
+
+const later = <V extends Variable<unknown, string | null>>(variable: V): V & { later: true } => ({
+  ...variable,
+  later: true,
 })
 
 const groupName = matching(/^[A-Za-z0-9._-]{1,200}$/, 'letters, digits, dots, hyphens and underscores, at most 200')
@@ -149,7 +158,7 @@ export const variables = {
     'Where the development broker listens; if that is taken, on a free port',
   ),
   KAFKA_GROUP: to(groupName, 'streaming-hub', 'The consumer group of the facts'),
-  DLQ_GROUP: to(groupName, 'streaming-hub-dlq', "The consumer group of the producers' dead letters"),
+  DLQ_GROUP: later(to(groupName, 'streaming-hub-dlq', "The consumer group of the producers' dead letters")),
   KAFKA_TLS_ENABLED: to(flag, 'false', 'TLS to the brokers'),
   KAFKA_CA_CERT: optional(text('PEM text or the path of a PEM file', 100_000), 'Trusted beside the public authorities'),
   KAFKA_SCRAM_MECHANISM: optional(oneOf('SCRAM-SHA-256', 'SCRAM-SHA-512', 'PLAIN'), 'How to log in to the brokers'),
@@ -174,20 +183,22 @@ export const variables = {
   AUTODISABLE_FAILURE_WINDOW: to(duration('1m', '8760h'), '120h', 'For how long it must have been failing'),
   AUTODISABLE_FAILURE_SPREAD: to(duration('0s', '8760h'), '12h', 'How far its first and last failure must lie apart'),
 
-  PULL_RATE: to(integer(1, 100_000), '100', 'Pull requests a second, for each tenant'),
-  PULL_BURST: to(integer(1, 1_000_000), '200', 'Pull requests at once, for each tenant'),
-  HEALTH_WINDOW: to(duration('1h', '8760h'), '720h', "What a subscription's health looks back on"),
-  RECONCILER_ENABLED: to(flag, 'true', "Whether each topic's standing is watched"),
-  RECONCILER_INTERVAL: to(seconds('1s', '24h'), '300', 'How often'),
-  MANIFEST_REFRESH_INTERVAL: to(seconds('1s', '24h'), '300', "How often producers' descriptions are fetched"),
+  PULL_RATE: later(to(integer(1, 100_000), '100', 'Pull requests a second, for each tenant')),
+  PULL_BURST: later(to(integer(1, 1_000_000), '200', 'Pull requests at once, for each tenant')),
+  HEALTH_WINDOW: later(to(duration('1h', '8760h'), '720h', "What a subscription's health looks back on")),
+  RECONCILER_ENABLED: later(to(flag, 'true', "Whether each topic's standing is watched")),
+  RECONCILER_INTERVAL: later(to(seconds('1s', '24h'), '300', 'How often')),
+  MANIFEST_REFRESH_INTERVAL: later(to(seconds('1s', '24h'), '300', "How often producers' descriptions are fetched")),
   PARTITION_CRON_INTERVAL: to(duration('1m', '168h'), '6h', 'How often weekly partitions are made, and dropped'),
   PARTITION_FUTURE_BUFFER_WEEKS: to(integer(1, 52), '4', 'Weeks that are made ahead'),
-  PARTITION_RETENTION_ENABLED: to(flag, 'false', 'Whether old partitions are dropped'),
-  PARTITION_RETENTION_HORIZON: to(duration('0s', '87600h'), '0', 'How old; at least `168h` when they are dropped'),
-  DLQ_RETENTION: to(duration('1h', '87600h'), '168h', "How long producers' dead letters are kept"),
-  DLQ_PRUNE_INTERVAL: to(duration('1m', '168h'), '1h', 'How often they are pruned'),
-  IDEMPOTENCY_TTL: to(duration('1m', '720h'), '24h', 'How long an `Idempotency-Key` is remembered'),
-  IDEMPOTENCY_REAP_INTERVAL: to(duration('10s', '24h'), '5m', 'How often forgotten ones are removed'),
+  PARTITION_RETENTION_ENABLED: later(to(flag, 'false', 'Whether old partitions are dropped')),
+  PARTITION_RETENTION_HORIZON: later(
+    to(duration('0s', '87600h'), '0', 'How old; at least `168h` when they are dropped'),
+  ),
+  DLQ_RETENTION: later(to(duration('1h', '87600h'), '168h', "How long producers' dead letters are kept")),
+  DLQ_PRUNE_INTERVAL: later(to(duration('1m', '168h'), '1h', 'How often they are pruned')),
+  IDEMPOTENCY_TTL: later(to(duration('1m', '720h'), '24h', 'How long an `Idempotency-Key` is remembered')),
+  IDEMPOTENCY_REAP_INTERVAL: later(to(duration('10s', '24h'), '5m', 'How often forgotten ones are removed')),
 
   KEK_SOURCE: to(oneOf('env', 'file', 'aws-kms'), 'env', 'Where the key that encrypts stored secrets comes from'),
   KEK_REF: optional(
@@ -200,18 +211,19 @@ export const variables = {
   ),
   ALLOW_PRIVATE_SINKS: to(flag, 'false', 'Destinations may be http and in private networks; refused in production'),
   SHUTDOWN_TIMEOUT: to(duration('2s', '10m'), '30s', 'The most that a stop may take'),
-  PRE_STOP_DRAIN_TIMEOUT: to(duration('0s', '5m'), '5s', 'Not ready, but still serving, before a stop'),
-  REDIS_ADDRESS: optional(address({ anyHost: false }), 'Shared rate limits; without it they are kept by each process'),
+  PRE_STOP_DRAIN_TIMEOUT: later(to(duration('0s', '5m'), '5s', 'Not ready, but still serving, before a stop')),
+  REDIS_ADDRESS: later(
+    optional(address({ anyHost: false }), 'Shared rate limits; without it they are kept by each process'),
+  ),
 
-  AUTH_JWKS_URL: optional(url('https', 'http'), 'The keys that verify JWTs; `https` outside local'),
-  AUTH_ISSUER: optional(text('the iss claim'), 'Needed with `AUTH_JWKS_URL`'),
-  AUTH_AUDIENCE: optional(text('the aud claim'), 'Needed with `AUTH_JWKS_URL`'),
-  AUTH_TENANT_CLAIM: to(text('the name of a claim'), 'tenant_id', "The claim that names the caller's tenant"),
-  PLUGIN_AUTH_ENABLED: to(flag, 'false', "Whether the platform's authorization service is asked"),
-  PLUGIN_AUTH_ADDRESS: optional(url('https', 'http'), 'Where it is'),
-  OTEL_EXPORTER_OTLP_ENDPOINT: optional(
-    url('https', 'http'),
-    'Where traces go; other `OTEL_*` variables have their standard meaning',
+  AUTH_JWKS_URL: later(optional(url('https', 'http'), 'The keys that verify JWTs; `https` outside local')),
+  AUTH_ISSUER: later(optional(text('the iss claim'), 'Needed with `AUTH_JWKS_URL`')),
+  AUTH_AUDIENCE: later(optional(text('the aud claim'), 'Needed with `AUTH_JWKS_URL`')),
+  AUTH_TENANT_CLAIM: later(to(text('the name of a claim'), 'tenant_id', "The claim that names the caller's tenant")),
+  PLUGIN_AUTH_ENABLED: later(to(flag, 'false', "Whether the platform's authorization service is asked")),
+  PLUGIN_AUTH_ADDRESS: later(optional(url('https', 'http'), 'Where it is')),
+  OTEL_EXPORTER_OTLP_ENDPOINT: later(
+    optional(url('https', 'http'), 'Where traces go; other `OTEL_*` variables have their standard meaning'),
   ),
 } as const satisfies Record<string, Variable<unknown, string | null>>
 
@@ -380,7 +392,14 @@ function assemble(v: Values, env: Environment): Config {
     redisAddress: v.REDIS_ADDRESS && hostPort(v.REDIS_ADDRESS),
     auth: authOf(v),
     otlpEndpoint: v.OTEL_EXPORTER_OTLP_ENDPOINT,
+    unused: unusedVariables(env),
   }
+}
+
+function unusedVariables(env: Environment): string[] {
+  return Object.entries<Variable<unknown, string | null>>(variables)
+    .filter(([name, variable]) => variable.later && env[fullName(name)])
+    .map(([name]) => fullName(name))
 }
 
 function kafkaOf(v: Values): Config['kafka'] {

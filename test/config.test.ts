@@ -151,6 +151,15 @@ describe('one message', () => {
     assert.deepEqual(refused({ ...production, STREAMING_HUB_POSTGRES_DSN: 'db' }), ['STREAMING_HUB_POSTGRES_DSN'])
   })
 
+  it('is not needed for what is known but has no use yet: that is listed for a warning', () => {
+    const config = loadConfig({
+      STREAMING_HUB_PULL_RATE: '5',
+      STREAMING_HUB_ROLE: 'ingest',
+      STREAMING_HUB_PULL_BURST: '',
+    })
+    assert.deepEqual(config.unused, ['STREAMING_HUB_PULL_RATE'])
+  })
+
   it('leaves the variables of others alone', () => {
     loadConfig({ PATH: '/bin', HOME: '/home/somebody', OTEL_SERVICE_NAME: 'hub', STREAMING: 'x' })
   })
@@ -267,7 +276,7 @@ describe('the reference', () => {
       .filter((line) => line.startsWith('|'))
     const rows = Object.entries(variables).map(([name, variable]) => {
       const expected = `${variable.parser.expected}${'secret' in variable ? ' (secret)' : ''}`
-      return `| \`${fullName(name)}\` | ${variable.default === null ? '' : `\`${variable.default}\``} | ${expected} | ${variable.about} |`
+      return `| \`${fullName(name)}\` | ${variable.default === null ? '' : `\`${variable.default}\``} | ${expected} | ${variable.about}${'later' in variable ? ' (not used yet)' : ''} |`
     })
     assert.equal(
       documented.join('\n'),
