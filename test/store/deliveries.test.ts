@@ -33,7 +33,7 @@ after(async () => await database.drop())
 async function fill(subscriptionId: string, count: number): Promise<void> {
   await pool.query(
     `insert into delivery (id, tenant_id, subscription_id, ce_id, attempts, due_at, created_at)
-     select uuid7(at), 'acme', $1, uuid7(at), n % 2, at, at
+     select uuid7(at), 'acme', $1, uuid7(at), (n % 500 = 0)::integer, at, at
      from generate_series(1, $2::integer) n, lateral (select $3::timestamptz - n * interval '2 minutes' as at) t`,
     [subscriptionId, count, new Date(NOW)],
   )
@@ -88,6 +88,12 @@ describe('beside deep backlogs and long histories', () => {
         async (db) => await listDeliveries(db, page({ subscriptionId, ...given })),
       )
     }
+  })
+
+  test('what is rarely being retried in a deep backlog is found without reading it', async () => {
+    const retrying = page({ subscriptionId, state: 'retrying' })
+    assert.equal((await listDeliveries(pool, retrying)).length, 40)
+    await cheap('retrying', 300, async (db) => await listDeliveries(db, retrying))
   })
 
   test('the rare dead letters of a long history are found without reading it', async () => {
