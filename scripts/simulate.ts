@@ -1,11 +1,13 @@
 // `npm run simulate -- --seeds N --from K`: runs the delivery engine through N simulated worlds; see test/simulation/. A seed that
-// fails is shortened to the least that still shows it, and printed.
+// fails is shortened to the least that still shows it, and printed. --keep-going: also look at the seeds after it; --no-shrink:
+// print it as it is.
 import { parseArgs } from 'node:util'
 import { testDatabase } from '../test/support/database.ts'
 import { joinTestServer } from '../test/support/server.ts'
-import { drawPlan } from '../test/simulation/plan.ts'
-import { runPlan } from '../test/simulation/run.ts'
-import { report, shrink } from '../test/simulation/shrink.ts'
+import { runSeeds } from '../test/simulation/seeds.ts'
+import { report } from '../test/simulation/shrink.ts'
+
+const AT_ONCE = 2
 
 const { values } = parseArgs({
   options: {
@@ -18,28 +20,23 @@ const { values } = parseArgs({
 
 const server = await joinTestServer()
 process.env['TEST_POSTGRES_DSN'] = server.adminDsn
-const database = await testDatabase()
-const [from, seeds] = [Number(values.from), Number(values.seeds)]
+const databases = await Promise.all(Array.from({ length: AT_ONCE }, testDatabase))
 const started = Date.now()
-const sum = { worlds: 0, steps: 0, attempts: 0, deliveries: 0, days: 0 }
-for (let seed = from; seed < from + seeds; seed++) {
-  const plan = drawPlan(seed)
-  const result = await runPlan(plan, database.pool)
-  sum.worlds++
-  sum.steps += result.steps
-  sum.attempts += result.attempts
-  sum.deliveries += result.deliveries
-  sum.days += result.virtualMs / 86_400_000
-  if (!result.violation) continue
-  process.exitCode = 1
-  const isWhole = values['no-shrink']
-  console.log(report(isWhole ? { plan, result, tried: 1 } : await shrink(plan, result, database.pool)))
-  if (!values['keep-going']) break
-}
-const seconds = (Date.now() - started) / 1000
+const sum = await runSeeds({
+  pools: databases.map(({ pool }) => pool),
+  from: Number(values.from),
+  seeds: Number(values.seeds),
+  shrinking: !values['no-shrink'],
+  onFailure: (failure) => {
+    process.exitCode = 1
+    console.log(report(failure))
+    return values['keep-going']
+  },
+})
+const seconds = ((Date.now() - started) / 1000).toFixed(1)
 console.log(
-  `${sum.worlds} worlds, ${Math.round(sum.days)} days, ${sum.deliveries} deliveries, ${sum.attempts} attempts, ${sum.steps} steps in ${seconds.toFixed(1)} s`,
+  `${sum.worlds} worlds of ${Math.round(sum.days)} days: ${sum.deliveries} deliveries, ${sum.attempts} attempts, ${sum.steps} steps in ${seconds} s`,
 )
-await database.drop()
+for (const database of databases) await database.drop()
 await server.leave()
 process.exit()

@@ -4,6 +4,7 @@ import * as fc from 'fast-check'
 import corpus from '../corpus/retry-after.json' with { type: 'json' }
 import { DEFAULT_SCHEDULE_MS, nextDelay, parseSchedule, retryAfterMs } from '../../src/dispatch/backoff.ts'
 import { seededRandom } from '../support/random.ts'
+import { isUniform } from '../support/statistics.ts'
 
 const NOW = Date.parse(corpus.now)
 const HIGHEST_RANDOM = 1 - 2 ** -53
@@ -46,8 +47,7 @@ describe('full jitter', () => {
         nextDelay({ schedule: DEFAULT_SCHEDULE_MS, failures, retryAfter: null, now: NOW, random }),
       ) as number[]
       assert.ok(delays.every((delay) => Number.isInteger(delay) && delay >= 0 && delay <= step))
-      // The critical value of the statistic for p = 0.001 is 1.9495 / √n.
-      assert.ok(distanceFromUniform(delays, step) < 1.9495 / Math.sqrt(delays.length))
+      assert.ok(isUniform(delays, step))
     })
   }
 
@@ -156,10 +156,3 @@ describe('a stored schedule', () => {
     }
   })
 })
-
-/** The Kolmogorov–Smirnov statistic: the largest distance between the values' distribution and the uniform one on [0, high]. */
-function distanceFromUniform(values: number[], high: number): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  const n = sorted.length
-  return Math.max(...sorted.map((value, i) => Math.max((i + 1) / n - value / high, value / high - i / n)))
-}

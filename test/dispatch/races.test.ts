@@ -139,8 +139,8 @@ test('a claim whose answer comes too late for its lease gives the lane back: not
     let isSlow = true
     const slowPool = {
       connect: () => pool.connect(),
-      query: async (statement: { name: string }) => {
-        const answer = await pool.query(statement as never)
+      query: async (statement: { name: string; text: string }) => {
+        const answer = await pool.query(statement)
         if (isSlow && statement.name === 'claim_lanes') clock.advance(20_000)
         return answer
       },

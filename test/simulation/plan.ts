@@ -89,7 +89,7 @@ export function drawPlan(seed: number): Plan {
         { enabled: false, windowMs: HOUR, spreadMs: MINUTE },
       ]),
       tickEveryMs: draw.of([0, 200, 10 * SECOND, 10 * MINUTE]),
-      overlap: draw.of([0, 0.02, 0.1]),
+      overlap: draw.of([0, 0.02, 0.1, 0.4]),
     },
     subscriptions,
     actions: actions.sort((a, b) => a.at - b.at),

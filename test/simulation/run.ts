@@ -267,14 +267,17 @@ class Simulation {
     hub.stopping = true
     const deadline = new AbortController()
     this.#scheduler.at(this.#scheduler.now + graceMs, hub.actor, () => deadline.abort())
+    void this.#stopped(hub, deadline.signal)
+  }
+
+  async #stopped(hub: Hub, deadline: AbortSignal): Promise<void> {
     // The loops of a real process end first.
-    const stopped = Promise.all([hub.claimed, hub.ticked]).then(() => hub.dispatcher.stop(deadline.signal))
-    void stopped.then(async () => {
-      this.#note(`${hub.actor.name}: has stopped`)
-      if (this.#world.hasInTheAir(hub.actor)) this.#guard(() => fail('a process stops with attempts in the air'))
-      await this.#scheduler.kill(hub.actor)
-      hub.actor.onDeath(1_000)
-    })
+    await Promise.all([hub.claimed, hub.ticked])
+    await hub.dispatcher.stop(deadline)
+    this.#note(`${hub.actor.name}: has stopped`)
+    if (this.#world.hasInTheAir(hub.actor)) this.#guard(() => fail('a process stops with attempts in the air'))
+    await this.#scheduler.kill(hub.actor)
+    hub.actor.onDeath(1_000)
   }
 
   readonly #queues = new Map<Actor, Promise<void>>()

@@ -41,13 +41,6 @@ interface Step {
   pid: () => number | null
 }
 
-interface Parked {
-  step: Step
-  pid: number
-  ended: Promise<void>
-  hasEnded: () => boolean
-}
-
 /** A step that has ended; its actor hears of it when the observer has looked. */
 interface Finished {
   taken: TakenStep[]
@@ -90,9 +83,11 @@ export class Scheduler {
   readonly #onTaken: (steps: TakenStep[]) => Promise<void>
   readonly #log: (line: string) => void
   #steps: Step[] = []
-  #parked: Parked[] = []
+  #parked: Running[] = []
   #timers: Timer[] = []
-  #hasEnded = false
+  #isOver = false
+  /** The first error of the database that nobody ordered. */
+  unexpected: Error | null = null
   taken = 0
 
   constructor(deps: {
@@ -227,7 +222,7 @@ export class Scheduler {
 
   /** Every statement has ended and every connection is given back. */
   async end(actors: readonly Actor[]): Promise<void> {
-    this.#hasEnded = true
+    this.#isOver = true
     for (const actor of actors) await this.kill(actor)
     while (this.#parked.length > 0) await this.awaitParked()
   }
@@ -240,57 +235,48 @@ export class Scheduler {
       if (fault.kind === 'pause') this.#steps.push(step)
       return await this.#befall(step, fault)
     }
-    const ended = Promise.withResolvers<void>()
-    let hasEnded = false
-    let result: unknown
-    let error: Error | null = null
     step.actor.onStep(step.label)
-    const running = step
-      .run()
-      .then((value) => (result = value))
-      .catch((reason: Error) => (error = reason))
-      .then(() => {
-        hasEnded = true
-        ended.resolve()
-      })
-    await (step.lose ? Promise.race([running, sleepForReal(LOCK_LOOK_MS)]) : running)
-    while (!hasEnded && !(await this.#isBlocked(step.pid()))) await Promise.race([running, sleepForReal(1)])
-    const finish = async (): Promise<Finished> => {
-      const { actor, label, values, commits } = step
-      this.#log(`${actor.name}: ${label}${error ? ` ✗ ${describeError(error)}` : ''}`)
-      if (error && !isInjected(error)) this.unexpected ??= error
-      if (error) return { taken: [], answer: () => step.fail(error!), actor }
-      if (fault) await this.#befall(step, fault)
-      const rows = (result as { rows?: Record<string, unknown>[] } | undefined)?.rows ?? []
-      const taken = commits ? [{ actor, label, values, commits, rows }] : []
-      return { taken, answer: !fault || fault.kind === 'pause' ? () => step.done(result) : () => undefined, actor }
-    }
-    if (hasEnded) return await this.#look([await finish()])
+    const running = new Running(step, fault)
+    if (!step.lose) await running.ended
+    else await Promise.race([running.ended, sleepForReal(LOCK_LOOK_MS)])
+    if (await this.#hasEnded(running)) return await this.#look([await this.#finish(running)])
     this.#log(`${step.actor.name}: ${step.label} waits for a lock`)
-    this.#parked.push({ step, pid: step.pid()!, ended: ended.promise, hasEnded: () => hasEnded })
-    this.#finishers.set(step, finish)
+    this.#parked.push(running)
   }
 
-  readonly #finishers = new Map<Step, () => Promise<Finished>>()
-  /** The first error of the database that nobody ordered. */
-  unexpected: Error | null = null
+  /** Waits for the end, unless it waits for somebody's lock. */
+  async #hasEnded(running: Running): Promise<boolean> {
+    while (!running.hasEnded) {
+      if (await this.#isBlocked(running.step.pid())) return running.hasEnded
+      await Promise.race([running.ended, sleepForReal(1)])
+    }
+    return true
+  }
+
+  async #finish({ step, fault, result, error }: Running): Promise<Finished> {
+    const { actor, label, values, commits } = step
+    this.#log(`${actor.name}: ${label}${error ? ` ✗ ${describeError(error)}` : ''}`)
+    if (error && !(error instanceof Injected)) this.unexpected ??= error
+    if (error) return { taken: [], answer: () => step.fail(error), actor }
+    if (fault) await this.#befall(step, fault)
+    const rows = (result as { rows?: Record<string, unknown>[] } | undefined)?.rows ?? []
+    const taken = commits ? [{ actor, label, values, commits, rows }] : []
+    return { taken, answer: !fault || fault.kind === 'pause' ? () => step.done(result) : () => undefined, actor }
+  }
 
   /** Some statement has ended: so may those that waited for it. */
   async #look(finished: Finished[]): Promise<void> {
     for (let found = true; found;) {
       found = false
-      for (const parked of [...this.#parked]) {
-        const { step, pid, ended, hasEnded } = parked
-        while (!hasEnded() && !(await this.#isBlocked(pid))) await Promise.race([ended, sleepForReal(1)])
-        if (!hasEnded()) continue
-        this.#parked.splice(this.#parked.indexOf(parked), 1)
-        finished.push(await this.#finishers.get(step)!())
-        this.#finishers.delete(step)
+      for (const running of this.#parked) {
+        if (!(await this.#hasEnded(running))) continue
+        this.#parked = this.#parked.filter((other) => other !== running)
+        finished.push(await this.#finish(running))
         found = true
       }
     }
     const taken = finished.flatMap((one) => one.taken)
-    if (taken.length > 0 && !this.#hasEnded) await this.#onTaken(taken)
+    if (taken.length > 0 && !this.#isOver) await this.#onTaken(taken)
     for (const { actor, answer } of finished) this.#deliver(actor, answer)
   }
 
@@ -338,8 +324,29 @@ class Injected extends Error {
   }
 }
 
-function isInjected(error: Error): boolean {
-  return error instanceof Injected
+/** A step under way. */
+class Running {
+  readonly step: Step
+  readonly fault: ArmedFault | null
+  readonly ended: Promise<void>
+  hasEnded = false
+  result: unknown = null
+  error: Error | null = null
+
+  constructor(step: Step, fault: ArmedFault | null) {
+    this.step = step
+    this.fault = fault
+    this.ended = this.#run()
+  }
+
+  async #run(): Promise<void> {
+    try {
+      this.result = await this.step.run()
+    } catch (error) {
+      this.error = error as Error
+    }
+    this.hasEnded = true
+  }
 }
 
 function describeError(error: Error): string {

@@ -23,6 +23,7 @@ export interface LaneState {
   inAir: string[]
   attempts: string[]
   solo: boolean
+  wakeGen: number
   firstFailure: number | null
   lastFailure: number | null
 }
@@ -66,7 +67,7 @@ select json_build_object(
     'deleted', deleted_at is not null, 'version', version, 'reason', disabled_reason) order by id), '[]') from subscription),
   'lanes', (select coalesce(json_agg(json_build_object('id', subscription_id, 'state', state, 'key', tenant_id || ' ' || destination_key,
     'version', version, 'due', (extract(epoch from due_at) * 1000)::bigint, 'token', lease_token,
-    'leaseUntil', (extract(epoch from lease_until) * 1000)::bigint, 'inAir', in_air, 'attempts', in_air_attempts, 'solo', solo,
+    'leaseUntil', (extract(epoch from lease_until) * 1000)::bigint, 'inAir', in_air, 'attempts', in_air_attempts, 'solo', solo, 'wakeGen', wake_gen,
     'firstFailure', (extract(epoch from first_failure_at) * 1000)::bigint,
     'lastFailure', (extract(epoch from last_failure_at) * 1000)::bigint) order by subscription_id), '[]') from lane),
   'deliveries', (select coalesce(json_agg(json_build_object('id', id, 'sub', subscription_id, 'seq', seq, 'event', ce_id,

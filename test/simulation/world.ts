@@ -169,6 +169,7 @@ export class World {
   /** Compares after steps that others can see. */
   async look(taken: readonly TakenStep[]): Promise<void> {
     for (const step of taken) for (const values of flushesOf(step)) this.#flushed(step.actor, values)
+    if (taken.every(saysThatNothingChanged)) return
     const before = this.state
     if (!(await this.#read()) && this.#settledNow.length === 0) return
     const labels = new Set(taken.map(({ label }) => label))
@@ -177,6 +178,7 @@ export class World {
     this.#checkBreakers(before, labels)
     this.#checkLanes()
     if (labels.has('tick_lanes')) this.#checkSolo(before)
+    this.#checkReleased(before)
     this.#checkNewInAir(before)
     this.#settledNow.length = 0
   }
@@ -482,6 +484,22 @@ export class World {
     }
   }
 
+  /** A lane goes back into the ring for a reason: something is due, or something came while it was leased. */
+  #checkReleased(before: State): void {
+    for (const old of before.lanes) {
+      const lane = this.state.lanes.find(({ id }) => id === old.id)!
+      const sub = this.subs.get(lane.id)!
+      if (lane.state === 'leased' && lane.token !== old.token) this.#wakeGens.set(lane.id, lane.wakeGen)
+      const isReleased = old.state === 'leased' && lane.state === 'ready' && lane.token === old.token
+      const hasWork = this.#queueOf(sub).some(({ due }) => due <= this.#now())
+      if (isReleased && !hasWork && lane.wakeGen === this.#wakeGens.get(lane.id)) {
+        throw new Violation(`lane of ${sub.name} is ready for nothing`)
+      }
+    }
+  }
+
+  readonly #wakeGens = new Map<string, number>()
+
   /** After a crash a lane runs alone. */
   #checkSolo(before: State): void {
     for (const old of before.lanes) {
@@ -592,6 +610,15 @@ function effectiveSchedule(stored: unknown): readonly number[] {
 
 function flushesOf({ label, values }: TakenStep): (readonly unknown[])[] {
   return label === 'flush_outcomes' || label === 'commit' ? (values as (readonly unknown[])[]) : []
+}
+
+/** Most looks of a process find nothing to do. */
+function saysThatNothingChanged({ label, rows }: TakenStep): boolean {
+  const [row] = rows
+  if (label === 'claim_lanes') return row?.['subscription_id'] === null && row['shed'] === 0 && row['held'] === 0
+  if (label === 'claim_more') return row === undefined
+  if (label === 'tick_lanes') return row?.['ready'] === 0
+  return label === 'cancel_deleted' && row?.['cancelled'] === 0
 }
 
 function isNewlyLeased(lane: LaneState, before: State): boolean {
