@@ -2,7 +2,6 @@
 // written and committed slice by slice, or rest after a failure. A failed write leaves the position where it was, so the same
 // records are fetched again; a position moves only after a write, and a commit goes out only while the partition is ours.
 // There is no loop over all: `#pump` looks at what is idle whenever something has changed, and begins what can be begun.
-import { once } from 'node:events'
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import type { IncomingRecord } from '../event/record.ts'
@@ -15,6 +14,7 @@ import { code, EXPELLED, hasCode, isNetworkError, nameOf, sentence, wasAnswered 
 import type { Owner } from './membership.ts'
 import type { StreamMetrics } from './metrics.ts'
 import { Partition } from './partition.ts'
+import { settledBefore, settledWithin } from './patience.ts'
 import { slicesOf } from './records.ts'
 import type { BatchHandler, PartitionLag } from './stream.ts'
 import type { Troubles } from './troubles.ts'
@@ -70,14 +70,14 @@ export class Consumer implements Owner, Reader {
   }
 
   async release(): Promise<void> {
-    const { clock, releaseMs, stopped } = this.#parts
-    await this.#finish(clock.sleep(releaseMs, stopped))
+    const { clock, releaseMs } = this.#parts
+    await this.#finish((written) => settledWithin(clock, releaseMs, written))
   }
 
   /** As `release`, for good, and with as much time as `letGo` leaves. */
   async close(letGo: AbortSignal): Promise<void> {
     this.#closed = true
-    await this.#finish(aborted(letGo))
+    await this.#finish((written) => settledBefore(letGo, written))
   }
 
   drop(): void {
@@ -91,6 +91,8 @@ export class Consumer implements Owner, Reader {
   }
 
   received(partition: Partition, fetched: FetchedPartition): void {
+    // What comes while the partitions are being given up is left for the next owner.
+    if (this.#releasing || this.#closed) return
     if (fetched.errorCode !== 0) return this.#refused(partition, fetched.errorCode)
     partition.end = fetched.end
     partition.servedAt = fetched.bytes.length > 0 ? this.#parts.clock.now() : partition.servedAt
@@ -111,11 +113,11 @@ export class Consumer implements Owner, Reader {
     this.#pump()
   }
 
-  /** Begins nothing more; what is being written may finish and commit until `limit`, and is abandoned then. */
-  async #finish(limit: Promise<void>): Promise<void> {
+  /** Begins nothing more; what is being written may finish and commit for as long as `waiting` waits, and is abandoned then. */
+  async #finish(waiting: (written: Promise<unknown>) => Promise<void>): Promise<void> {
     this.#releasing = true
     const tasks = [...this.#partitions.values()].flatMap(({ task }) => task ?? [])
-    await Promise.race([Promise.allSettled(tasks), limit])
+    await waiting(Promise.allSettled(tasks))
     this.drop()
     this.#releasing = false
   }
@@ -271,8 +273,4 @@ export class Consumer implements Owner, Reader {
 
 function subjectOf({ topic, number }: Partition): string {
   return `partition ${number} of ${topic} makes no progress`
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (!signal.aborted) await once(signal, 'abort')
 }

@@ -10,6 +10,7 @@ import { Group, type GroupTimings } from './group.ts'
 import { Membership, NOT_JOINED } from './membership.ts'
 import { streamMetrics } from './metrics.ts'
 import type { BatchHandler, PartitionLag, Stream, StreamHealth, TopicStanding } from './stream.ts'
+import { settledBefore, settledWithin } from './patience.ts'
 import { Troubles } from './troubles.ts'
 import { Wire, type KafkaConnection } from './wire.ts'
 
@@ -140,9 +141,14 @@ class KafkaStream implements Stream {
     const { consumer, membership, stop, wires, clock } = this.#parts
     await consumer.close(this.#letGo.signal)
     stop.abort()
-    await Promise.race([membership.leave(), clock.sleep(CLOSE_MS, this.#letGo.signal)])
+    const left = settledWithin(clock, CLOSE_MS, membership.leave())
+    await settledBefore(this.#letGo.signal, left)
     const closed = Promise.allSettled([wires.control.close(), wires.waiting.close(), wires.data.close()])
-    await Promise.race([closed.then(() => this.#ended()), clock.sleep(CLOSE_MS)])
+    await settledWithin(
+      clock,
+      CLOSE_MS,
+      closed.then(() => this.#ended()),
+    )
   }
 
   async #ended(): Promise<void> {

@@ -84,7 +84,7 @@ export class Membership {
         failures = 0
         troubles.clear(NOT_JOINED)
         await this.#stay(ownership)
-        if (!stopped.aborted) await owner.release()
+        if (!stopped.aborted) await this.#release()
       } catch (error) {
         this.#lost(error)
         const lasts = ++failures > EXPECTED_FAILURES && discovery.connected
@@ -152,6 +152,14 @@ export class Membership {
         if (hasCode(error, ...EXPELLED) || clock.now() - heard > timings.sessionTimeoutMs) throw error
       }
     }
+  }
+
+  async #release(): Promise<void> {
+    this.#parts.log.debug(
+      { group: this.#parts.group.id },
+      'giving the partitions up: the consumer group is to be joined anew',
+    )
+    await this.#parts.owner.release()
   }
 
   #become(joined: boolean): void {

@@ -1,6 +1,6 @@
 // What the stream's tests wait on: a watch that everything which happens touches (batches, commits, log lines), a log that can be
 // read back, and handlers that keep what they are given.
-import { Producer } from '@platformatic/kafka'
+import { createRecordsBatch, Producer } from '@platformatic/kafka'
 import { pino } from 'pino'
 import { createDevBroker, type DevBroker } from '../../dev/broker.ts'
 import type { ObservedCommit } from '../../dev/broker/faults.ts'
@@ -120,6 +120,8 @@ export interface ObservedBroker extends AsyncDisposable {
   /** What the group has committed; -1n: nothing. */
   committed(topic: string, partition: number): bigint
   produce(topic: string, partition: number, ...values: string[]): Promise<void>
+  /** Puts records into the log without asking the broker, which may be set to refuse. */
+  append(topic: string, partition: number, ...values: string[]): Promise<void>
 }
 
 /** A development broker whose commits touch `watch`; gone at the end of the scope. */
@@ -140,6 +142,10 @@ export async function observedBroker(watch: Watch): Promise<ObservedBroker> {
     produce: async (topic, partition, ...values) => {
       const messages = values.map((value) => ({ topic, partition, value: Buffer.from(value) }))
       await producer.send({ messages, acks: 1 })
+    },
+    append: async (topic, partition, ...values) => {
+      const messages = values.map((value) => ({ topic, value: Buffer.from(value) }))
+      broker.topics.log(topic, partition)?.append(Buffer.from(createRecordsBatch(messages).buffer))
     },
     [Symbol.asyncDispose]: async () => {
       await producer.close()
