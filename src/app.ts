@@ -83,7 +83,7 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
     stopping,
     services: [
       control,
-      gate(pool, log, stopping.signal),
+      gate(pool, { log, signal: stopping.signal, migrateDsn: config.env === 'local' ? dsn : null }),
       upkeep,
       dispatcher && new ReadyListener({ dsn, clock: systemClock, onReady: () => dispatcher.wake() }),
       dispatcher,
@@ -232,11 +232,11 @@ function createUpkeep(config: Config, made: { pool: Pool; log: Log; dispatcher: 
   })
 }
 
-/** What comes after it in the order starts on a database that answers and has this program's schema. */
-function gate(pool: Pool, log: Log, signal: AbortSignal): Service {
+/** What comes after it in the order starts on a database that answers and has this program's schema: in local mode it is given it. */
+function gate(pool: Pool, deps: { log: Log; signal: AbortSignal; migrateDsn: string | null }): Service {
   return {
     name: 'schema',
-    start: () => schemaReady(pool, { clock: systemClock, log, signal }),
+    start: () => schemaReady(pool, { clock: systemClock, ...deps }),
     stop: async () => undefined,
   }
 }

@@ -6,7 +6,6 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Log } from './base/log.ts'
 import type { Config } from './config.ts'
-import { migrate } from './store/migrate.ts'
 
 export interface LocalServices {
   dsn: string
@@ -18,12 +17,11 @@ export interface LocalServices {
   stop(): Promise<void>
 }
 
-/** Brings up what is not configured, and brings the database's schema up to date. */
+/** Brings up what is not configured. */
 export async function startLocalServices(config: Config, log: Log): Promise<LocalServices> {
   assert(config.env === 'local', 'dev/ is for local mode alone')
   const postgres = await startPostgres(config, log)
   try {
-    await migrate(postgres.dsn)
     const broker = await startBroker(config, log)
     return {
       dsn: postgres.dsn,

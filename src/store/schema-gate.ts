@@ -2,27 +2,32 @@
 import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
 import type { Log } from '../base/log.ts'
-import { schemaStatus } from './migrate.ts'
+import { migrate, schemaStatus } from './migrate.ts'
 import { isOutage } from './outage.ts'
 import type { Pool } from './pool.ts'
 
 const PAUSE_MS = { first: 200, longest: 5_000 }
 
 /**
- * Resolves when the database answers and has exactly this program's schema. While it cannot be reached that is said once, and
- * tried again with back-off, until `signal` aborts. Rejects when the schema is another: what to do is in the message.
+ * Resolves when the database answers and has exactly this program's schema; with `migrateDsn` it is brought up to date first. While
+ * it cannot be reached that is said once, and tried again with back-off, until `signal` aborts. Rejects when the schema is another:
+ * what to do is in the message.
  */
-export async function schemaReady(pool: Pool, deps: { clock: Clock; log: Log; signal: AbortSignal }): Promise<void> {
-  for (let pause = PAUSE_MS.first; !deps.signal.aborted; pause = Math.min(pause * 2, PAUSE_MS.longest)) {
+export async function schemaReady(
+  pool: Pool,
+  deps: { clock: Clock; log: Log; signal: AbortSignal; migrateDsn: string | null },
+): Promise<void> {
+  const { clock, log, signal, migrateDsn } = deps
+  for (let pause = PAUSE_MS.first; !signal.aborted; pause = Math.min(pause * 2, PAUSE_MS.longest)) {
     try {
+      if (migrateDsn !== null) await migrate(migrateDsn)
       await insist(pool)
-      if (pause > PAUSE_MS.first) deps.log.info('the database can be reached')
+      if (pause > PAUSE_MS.first) log.info('the database can be reached')
       return
     } catch (error) {
       if (!isOutage(error)) throw error
-      if (pause === PAUSE_MS.first)
-        deps.log.error({ err: messageOf(error) }, 'the database cannot be reached: trying again')
-      await deps.clock.sleep(pause, deps.signal)
+      if (pause === PAUSE_MS.first) log.error({ err: messageOf(error) }, 'the database cannot be reached: trying again')
+      await clock.sleep(pause, signal)
     }
   }
 }
