@@ -10,6 +10,9 @@ import { failed } from '../support/scripted-sink.ts'
 const OWNER = 'owner'
 const STRANGER = 'stranger'
 
+/** What a route asks for, by the end of its path. */
+const BODIES: Record<string, object | undefined> = { '/replay': { since: '2026-01-01T00:00:00Z' } }
+
 let control: TestControl
 /** Ids of the owner's objects, by what a path begins with. */
 let owned: Record<string, string[]>
@@ -26,7 +29,15 @@ before(async () => {
   const { body } = await control.call({ url: `/v1/subscriptions/${subscription}/deliveries`, tenant: OWNER })
   const deliveries = (body as { items: { id: string }[] }).items.map(({ id }) => id)
   assert.equal(deliveries.length, 2)
-  owned = { '/v1/subscriptions/': [subscription], '/v1/deliveries/': deliveries, '/v1/events/': [event] }
+  const replaying = { method: 'POST', url: `/v1/subscriptions/${subscription}/replay`, tenant: OWNER } as const
+  const replay = await control.call({ ...replaying, body: BODIES['/replay'] })
+  assert.equal(replay.status, 202, replay.text)
+  owned = {
+    '/v1/subscriptions/': [subscription],
+    '/v1/deliveries/': deliveries,
+    '/v1/events/': [event],
+    '/v1/replays/': [(replay.body as { id: string }).id],
+  }
 })
 after(async () => await control[Symbol.asyncDispose]())
 
@@ -47,8 +58,13 @@ function callsOf(path: string, method: NonNullable<Call['method']>): Call[] {
   if (!path.includes('{')) return []
   const prefix = Object.keys(owned).find((known) => path.startsWith(known))
   assert.ok(prefix, `this test knows no ids for ${path}`)
-  const body = method === 'PATCH' ? { body: { name: 'taken over' } } : {}
-  return owned[prefix]!.map((id) => ({ method, url: path.replace(/\{[^}]+\}/, id), tenant: STRANGER, ...body }))
+  const body = method === 'PATCH' ? { name: 'taken over' } : BODIES[path.slice(path.lastIndexOf('/'))]
+  return owned[prefix]!.map((id) => ({
+    method,
+    url: path.replace(/\{[^}]+\}/, id),
+    tenant: STRANGER,
+    ...(body && { body }),
+  }))
 }
 
 async function everything(): Promise<unknown> {
@@ -61,6 +77,7 @@ async function everything(): Promise<unknown> {
     'destination',
     'delivery',
     'delivery_history',
+    'replay',
   ]
   return await Promise.all(
     tables.map(async (table) => (await pool.query(`select * from ${table} t order by t::text`)).rows),
@@ -78,7 +95,7 @@ test('another tenant’s objects are not found by any route, and nothing of thei
   }
   assert.deepEqual(await everything(), earlier)
   assert.equal(control.probe.probed.length, probes)
-  assert.ok(all.length >= 12, `${all.length} calls`)
+  assert.ok(all.length >= 16, `${all.length} calls`)
 })
 
 test('the owner is found by the same calls', async () => {
