@@ -78,8 +78,9 @@ export async function countRunning(db: Database, subscriptionId: string): Promis
   return rows[0]?.running ?? 0
 }
 
-const COUNT_RUNNING =
-  "select count(*)::integer as running from replay where subscription_id = $1 and status = 'running'"
+const COUNT_RUNNING = `
+select count(*)::integer as running from replay
+where subscription_id = $1 and status = 'running' and next_step_at is not null`
 
 /** One replay of a tenant, also of a subscription that is deleted. */
 export async function findReplay(db: Database, { tenantId, id }: TenantObject): Promise<Replay | null> {

@@ -47,3 +47,4 @@ create table replay (
 ) with (fillfactor = 50);
 create index replay_subscription on replay (subscription_id, id);
 create index replay_next_step on replay (next_step_at) where next_step_at is not null;
+create index replay_unfinished on replay (subscription_id) where next_step_at is not null;
