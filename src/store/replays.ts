@@ -40,7 +40,7 @@ export interface Replay extends ReplayRange {
   finishedAt: Date | null
 }
 
-/** How many events a replay of this range would deliver again. Reads the whole range: about a second for a million. */
+/** How many events a replay of this range would deliver again. Reads the whole range: some seconds for a million. */
 export async function countReplayable(db: Database, range: ReplayRange): Promise<number> {
   const { rows } = await db.query<{ events: number }>(COUNT_REPLAYABLE, rangeColumns(range))
   return rows[0]?.events ?? 0

@@ -22,7 +22,7 @@ const TICK_MS = 1_000
 /** Until its next step; as long again as nothing has changed with it, within these bounds. */
 const STEP_MS = { shortest: 1_000, longest: 10_000 }
 /** Events of the range that one step reads, wanted or not. */
-const EVENTS_PER_STEP = 500
+const EVENTS_PER_STEP = 200
 /** The rest is for the next tick, or for other replicas. */
 const STEPS_PER_TICK = 500
 const LONGEST_PAUSE_MS = 60_000
