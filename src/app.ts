@@ -174,7 +174,7 @@ function createControl(
     clock: systemClock,
     secrets,
     sinkRules: webhookRules({ allowPrivate: config.allowPrivateSinks }),
-    authenticators: config.env === 'local' ? [localAuthenticator({ defaultTenantId: config.tenantId })] : [],
+    authenticators: isOpen(config) ? [localAuthenticator({ defaultTenantId: config.tenantId })] : [],
     probe: async ({ id }, signal) => {
       const { sink, destination } = await openDestination(destinations, id)
       return await sink.probe({ destination, attemptId: randomUUIDv7(), now: systemClock.now() }, signal)
@@ -188,6 +188,11 @@ function createControl(
     stream: stream ?? { lag: () => [], topics: () => [] },
     checks: readinessChecks(pool, stream),
   })
+}
+
+/** Only a local hub, and only as long as no way to authenticate is configured; without any, everybody is turned away. */
+function isOpen({ env, auth }: Config): boolean {
+  return env === 'local' && auth.plugin === null && auth.jwt === null
 }
 
 /** A partition that has something to do and gets nothing done for so long is stuck. */

@@ -3,6 +3,7 @@ import { createApp } from './app.ts'
 import { createLog } from './base/log.ts'
 import type { Log } from './base/log.ts'
 import { VERSION } from './base/version.ts'
+import { interrupted } from './cli/interrupted.ts'
 import { welcome } from './cli/welcome.ts'
 import type { Config } from './config.ts'
 import { localKek, startLocalServices } from './local.ts'
@@ -21,11 +22,11 @@ export interface Hub {
 /** Runs the hub and resolves when it has stopped, on SIGINT or SIGTERM. Rejects when it cannot start. */
 export async function serve(config: Config): Promise<void> {
   const log = createLog(config.logLevel)
-  const signal = Promise.withResolvers<void>()
-  process.once('SIGINT', () => signal.resolve()).once('SIGTERM', () => signal.resolve())
+  for (const variable of config.unused) log.warn({ variable }, 'this variable is set and has no effect yet')
+  const told = interrupted()
   const hub = await startHub(config, log)
   if (hub.local) process.stdout.write(`\n${greeting(config, hub)}\n`)
-  await signal.promise
+  await told
   log.info('stopping')
   await hub.stop()
   log.info('stopped')

@@ -9,8 +9,8 @@ import type { Pool } from '../../src/store/pool.ts'
 import { testDatabase } from '../support/database.ts'
 import { anEvent, arrive, insertSubscription } from '../support/fixtures.ts'
 
-/** A second is half a minute: leases run out while a test waits. */
-const SPEED = 30
+/** A second is a quarter of a minute: leases run out while a test waits. */
+const SPEED = 15
 
 interface Sent {
   tenantId: string
