@@ -14,5 +14,5 @@ console.log(`\nseed ${values.seed}\n\n| fault | times |\n| --- | ---: |`)
 for (const [name, times] of Object.entries(faults)) console.log(`| ${name} | ${times} |`)
 console.log('\n| what came of it | |\n| --- | ---: |')
 for (const [name, count] of Object.entries(figures)) console.log(`| ${name} | ${count} |`)
-const { lost, ghosts, disordered, regressions, lag, undelivered, doubled } = figures
-process.exitCode = lost + ghosts + disordered + regressions + lag + undelivered + doubled > 0 ? 1 : 0
+const { lost, ghosts, disordered, regressions, lag, undelivered, doubled, crashed } = figures
+process.exitCode = lost + ghosts + disordered + regressions + lag + undelivered + doubled + crashed > 0 ? 1 : 0

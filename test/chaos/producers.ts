@@ -14,9 +14,14 @@ const PAUSE_MS = 60
 /** Sends go on until they succeed; a broker that is away makes them fail for a while. */
 const RETRY_MS = 500
 
-interface Writer {
+export interface Sent {
   /** Ids of events in transactions that were aborted. */
   aborted: Set<string>
+  /** Of transactions that were cut off: the broker has decided about them, and we do not know how. */
+  open: Set<string>
+}
+
+interface Writer extends Sent {
   random: () => number
   stopping: AbortSignal
   brokers: string[]
@@ -26,17 +31,23 @@ interface Writer {
 export async function startProducers(brokers: string[], seed: number) {
   await createTopics(brokers)
   const stop = new AbortController()
-  const writer: Writer = { aborted: new Set(), random: seededRandom(seed + 1), stopping: stop.signal, brokers }
+  const writer: Writer = {
+    aborted: new Set(),
+    open: new Set(),
+    random: seededRandom(seed + 1),
+    stopping: stop.signal,
+    brokers,
+  }
   const writing = [
     ...CODECS.map((codec) => writePlain(writer, codec)),
     writeTransactions(writer),
     writeCompacted(writer),
   ]
   return {
-    stop: async () => {
+    stop: async (): Promise<Sent> => {
       stop.abort()
       await Promise.all(writing)
-      return { aborted: writer.aborted }
+      return writer
     },
   }
 }
@@ -73,7 +84,7 @@ async function writePlain(
   await producer.close().catch(() => undefined)
 }
 
-async function writeTransactions({ brokers, random, stopping, aborted }: Writer): Promise<void> {
+async function writeTransactions({ brokers, random, stopping, aborted, open }: Writer): Promise<void> {
   for (let producers = 0; !stopping.aborted; producers++) {
     const own = `chaos-tx-${producers}`
     const producer = new Producer({
@@ -87,13 +98,14 @@ async function writeTransactions({ brokers, random, stopping, aborted }: Writer)
         const messages = Array.from({ length: 1 + Math.floor(random() * 5) }, () =>
           message(SOURCES.transactional, random),
         )
+        for (const { id } of messages) open.add(id)
         const transaction = await producer.beginTransaction()
         await transaction.send({ messages })
-        if (random() < 0.3) {
-          await transaction.abort()
-          for (const { id } of messages) aborted.add(id)
-        } else {
-          await transaction.commit()
+        const end = random() < 0.3 ? 'abort' : 'commit'
+        await transaction[end]()
+        for (const { id } of messages) {
+          open.delete(id)
+          if (end === 'abort') aborted.add(id)
         }
         await delay(PAUSE_MS)
       }

@@ -21,6 +21,7 @@ import { seededRandom } from '../support/random.ts'
 import { FAULTS } from './faults.ts'
 import type { FaultName } from './faults.ts'
 import { startProducers, TENANTS } from './producers.ts'
+import type { Sent } from './producers.ts'
 import { readKafka, watchOffsets } from './truth.ts'
 
 export interface ChaosOptions {
@@ -42,6 +43,8 @@ export interface ChaosResult {
   disordered: number
   /** Committed offsets that went back. */
   regressions: number
+  /** Hubs that ended by themselves. */
+  crashed: number
   lag: number
   deliveries: number
   /** Deliveries that the receiver never had. */
@@ -75,18 +78,24 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   const receiver = await startReceiver()
   stack.defer(() => receiver.stop())
   const hubs: Hub[] = []
+  const crashed: Hub[] = []
   const addHub = (): Hub => {
     const hub = spawnHub({
       STREAMING_HUB_POSTGRES_DSN: postgres.server.dsn,
       STREAMING_HUB_KAFKA_BROKERS: kafka.brokers.join(),
       STREAMING_HUB_ALLOW_PRIVATE_SINKS: 'true',
       STREAMING_HUB_DATA_DIR: directory,
-      STREAMING_HUB_LOG_LEVEL: 'fatal',
+      STREAMING_HUB_LOG_LEVEL: 'error',
     })
     hubs.push(hub)
+    hub.process.once('exit', (code, signal) => {
+      if (!hubs.includes(hub)) return // a fault ended it
+      crashed.push(hub)
+      options.say(`a hub ended by itself (${code ?? signal}): ${hub.lines.slice(-20).join('\n')}`)
+    })
     return hub
   }
-  stack.defer(async () => void (await Promise.all(hubs.map((hub) => hub.kill()))))
+  stack.defer(async () => void (await Promise.all(hubs.splice(0).map((hub) => hub.kill()))))
   await subscribe(await addHub().url, receiver.url)
   addHub()
 
@@ -98,7 +107,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   options.say(`healed; ${sent.aborted.size} events in aborted transactions`)
   if (hubs.length === 0) addHub()
   const result = await compare({ world, receiver, sent })
-  return { ...result, faults, regressions: await offsets.stop() }
+  return { ...result, faults, regressions: await offsets.stop(), crashed: crashed.length }
 }
 
 async function injectFaults(world: World, { faults, say }: ChaosOptions): Promise<Record<string, number>> {
@@ -159,16 +168,16 @@ async function subscribe(api: string, url: string): Promise<void> {
 // --- the comparison -------------------------------------------------------------------------------------------------------
 
 /** How long the hubs may take to catch up once all is healed: sessions and leases of the dead have to run out first. */
-const CATCH_UP_MS = 180_000
+const CATCH_UP_MS = 120_000
 
 async function compare(given: {
   world: World
   receiver: { had: Map<string, number> }
-  sent: { aborted: Set<string> }
-}): Promise<Omit<ChaosResult, 'faults' | 'regressions'>> {
+  sent: Sent
+}): Promise<Omit<ChaosResult, 'faults' | 'regressions' | 'crashed'>> {
   const { world, receiver, sent } = given
-  const truth = await readKafka(world.kafka.brokers)
-  const events = new Set([...truth.values()].flat())
+  const written = new Set([...(await readKafka(world.kafka.brokers)).values()].flat())
+  const events = new Set([...written].filter((id) => !sent.aborted.has(id) && !sent.open.has(id)))
   const db = new Client({ connectionString: world.postgres.server.dsn })
   await db.connect()
   const rows = async <T>(text: string): Promise<T[]> => (await db.query(text)).rows as T[]

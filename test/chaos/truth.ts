@@ -1,5 +1,5 @@
-// What Kafka itself says, read by the client library's own consumer, which the hub does not use: the committed events of each partition,
-// and how the group's offsets move.
+// What Kafka itself says, read by the client library's own consumer, which the hub does not use: everything that was written, and how
+// the group's offsets move. That consumer lets some aborted events through, so the producers say which those are.
 import { setTimeout as delay } from 'node:timers/promises'
 import { Admin, Consumer } from '@platformatic/kafka'
 import { SOURCES, topicOf } from './producers.ts'
@@ -10,7 +10,7 @@ const READ_COMMITTED = 1
 /** No record for so long: everything has been read. */
 const SILENCE_MS = 3_000
 
-/** Ids of the events (no system events) of each partition, in its order. */
+/** Ids of the events (no system events) of each partition, in its order; some of aborted transactions are among them. */
 export async function readKafka(brokers: string[]): Promise<Map<string, string[]>> {
   const consumer = new Consumer({ clientId: 'truth', groupId: `truth-${Date.now()}`, bootstrapBrokers: brokers })
   const stream = await consumer.consume({
