@@ -4,7 +4,7 @@
 import type { Database } from './pool.ts'
 import type { TenantObject } from './subscriptions.ts'
 
-export type ReplayStatus = 'running' | 'done' | 'cancelled'
+type ReplayStatus = 'running' | 'done' | 'cancelled'
 export type ReplayedState = 'dead_lettered' | 'delivered'
 
 /** Which events: of the subscription, arrived at or after `since` and before `until`. */

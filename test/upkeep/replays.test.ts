@@ -459,6 +459,34 @@ describe('a crash', () => {
   })
 })
 
+test('the service steps about once a second until it is stopped, and goes on after the database was away', async () => {
+  await using w = await world()
+  await w.past(20)
+  await w.begin()
+  const queued = { now: Promise.withResolvers<void>() }
+  const stalled = Promise.withResolvers<void>()
+  let broken = true
+  const pool = { connect: async () => await (broken ? Promise.reject(new Error('away')) : w.pool.connect()) }
+  const log = { info: () => undefined, error: () => stalled.resolve() }
+  const service = new Replays({
+    clock: w.clock,
+    pool: pool as unknown as Pool,
+    log: log as unknown as typeof silentLog,
+    onQueued: () => queued.now.resolve(),
+  })
+  await service.start()
+  await stalled.promise
+  broken = false
+  w.clock.advance(2 * SECOND)
+  await queued.now.promise
+  assert.equal(await unfinished(w), PLACES)
+  await service.stop()
+  await drain(w.dispatcher)
+  w.clock.advance(10 * SECOND)
+  await service.stop()
+  assert.equal(await unfinished(w), 0)
+})
+
 test('whatever the history, a replay takes exactly what was counted, and what the definition says', async () => {
   await using w = await world()
   const ms = fc.integer({ min: 0, max: 12 })

@@ -64,6 +64,5 @@ export const ReplaySchema = named(
 
 export const ReplayQuery = Type.Object(pageQuery, { additionalProperties: false })
 
-export type CreateReplayJson = Static<typeof CreateReplay>
 export type ReplayCountJson = Static<typeof ReplayCountSchema>
 export type ReplayJson = Static<typeof ReplaySchema>
