@@ -2,6 +2,7 @@
 import { readdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
+import { Client } from 'pg'
 import type { Database } from './pool.ts'
 
 const DIRECTORY = fileURLToPath(new URL('./migrations/', import.meta.url))
@@ -9,15 +10,26 @@ const TABLE = 'schema_migration'
 
 /** Brings the schema up to date; answers the names of the migrations that it ran. Several at once wait for each other. */
 export async function migrate(dsn: string): Promise<string[]> {
-  const done = await runner({
-    databaseUrl: dsn,
-    dir: DIRECTORY,
-    migrationsTable: TABLE,
-    direction: 'up',
-    advisoryLockMode: 'wait',
-    logger: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+  const client = new Client({
+    connectionString: dsn,
+    application_name: 'streaming-hub migrate',
+    connectionTimeoutMillis: 5_000,
   })
-  return done.map(({ name }) => name)
+  client.on('error', () => undefined) // a connection that is cut fails the statement that comes next
+  try {
+    await client.connect()
+    const done = await runner({
+      dbClient: client,
+      dir: DIRECTORY,
+      migrationsTable: TABLE,
+      direction: 'up',
+      advisoryLockMode: 'wait',
+      logger: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+    })
+    return done.map(({ name }) => name)
+  } finally {
+    await client.end().catch(() => undefined)
+  }
 }
 
 /** `missing`: migrations that the database lacks; `unknown`: ones that it has and this program does not know (it is older). */
