@@ -57,8 +57,9 @@ async function realKafka(running: AsyncDisposableStack): Promise<string> {
 
 function runTests(args: string[], env: NodeJS.ProcessEnv, limit: AbortSignal): Promise<number> {
   if (limit.aborted) return Promise.resolve(130)
+  const seeded = `--import=${new URL('./support/seed.ts', import.meta.url).href}`
   const limits = ['--test-concurrency=2', `--test-timeout=${TEST_LIMIT_MS}`, '--test-force-exit']
-  const child = spawn(process.execPath, ['--test', ...limits, ...args], { stdio: 'inherit', env })
+  const child = spawn(process.execPath, [seeded, '--test', ...limits, ...args], { stdio: 'inherit', env })
   limit.addEventListener('abort', () => child.kill('SIGTERM'))
   return new Promise((done, fail) => {
     child.once('error', fail)

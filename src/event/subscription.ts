@@ -10,14 +10,14 @@ export type ContentMode = 'binary' | 'structured'
 export type Ordering = 'fifo' | 'strict' | 'parallel'
 
 /** Which events: exact keys, `<resource>.*` and `*`; null means any. */
-export interface EventFilter {
+interface EventFilter {
   origin: string | null
   eventTypes: readonly string[]
   schemaMajor: number | null
 }
 
 /** Where to, without any secret: what the API gives back and the database stores in the clear. */
-export interface WebhookSinkSettings {
+interface WebhookSinkSettings {
   kind: 'webhook'
   url: string
   /** Added to every request. */
