@@ -44,6 +44,8 @@ const BATCH_BYTES = 8 << 20
 /** ListOffsets' way to ask where the log begins. */
 const EARLIEST = -2n
 const READ_COMMITTED = 1
+/** The id of no topic: one that the leading member knows already and we do not is let alone until we have joined anew. */
+const NO_TOPIC = '00000000-0000-0000-0000-000000000000'
 const NO_POSITIONS = "the group's committed offsets cannot be read"
 
 export class Consumer implements Owner, Reader {
@@ -124,13 +126,15 @@ export class Consumer implements Owner, Reader {
 
   /** Positions are the broker's: what this process remembers of a partition may be older than what another one has committed. */
   async #open(ownership: Ownership): Promise<void> {
-    const { group, clock, troubles, stopped } = this.#parts
+    const { group, discovery, clock, troubles, stopped } = this.#parts
+    // Before the offsets are asked for: those of a topic that is deleted are deleted with it, so they never belong to a younger id.
+    const ids = new Map(ownership.partitions.map(({ topic }) => [topic, discovery.topic(topic)?.id ?? NO_TOPIC]))
     for (let failures = 0; this.#ownership === ownership; failures++) {
       if (failures > 0) await clock.sleep(backoff(failures), stopped)
       try {
         const positions = await group.committed(ownership.partitions)
         troubles.clear(NO_POSITIONS)
-        if (this.#ownership === ownership) this.#adopt(positions)
+        if (this.#ownership === ownership) this.#adopt(positions, ids)
         return
       } catch (error) {
         if (wasAnswered(error)) troubles.raise(NO_POSITIONS, sentence(error))
@@ -138,10 +142,13 @@ export class Consumer implements Owner, Reader {
     }
   }
 
-  #adopt(positions: { topic: string; partition: number; offset: bigint | null }[]): void {
+  #adopt(
+    positions: { topic: string; partition: number; offset: bigint | null }[],
+    ids: ReadonlyMap<string, string>,
+  ): void {
     const now = this.#parts.clock.now()
     for (const { topic, partition, offset } of positions) {
-      const owned = new Partition({ topic, partition, committed: offset, now })
+      const owned = new Partition({ topic, topicId: ids.get(topic) ?? NO_TOPIC, partition, committed: offset, now })
       this.#partitions.set(owned.key, owned)
     }
     this.#pump()
@@ -149,13 +156,18 @@ export class Consumer implements Owner, Reader {
 
   #pump(): void {
     if (this.#releasing || this.#closed) return
-    const owned = [...this.#partitions.values()]
+    const owned = [...this.#partitions.values()].filter((partition) => !this.#isGone(partition))
     for (const partition of owned) {
       if (!partition.isIdle(this.#parts.clock.now())) continue
       if (partition.owesCommit) this.#begin(partition, () => this.#commit(partition))
       else if (partition.position === null) this.#begin(partition, () => this.#place(partition))
     }
     if (owned.length > 0) this.#parts.fetcher.ask(owned, this)
+  }
+
+  /** Its topic has been deleted, and perhaps made anew: offsets go by name, so nothing may be committed any more. */
+  #isGone({ topic, topicId }: Partition): boolean {
+    return this.#parts.discovery.topic(topic)?.id !== topicId
   }
 
   /** Runs `task` as the one thing that the partition is busy with; a failure makes it rest. */
@@ -249,6 +261,7 @@ export class Consumer implements Owner, Reader {
     const { group, metrics, clock, onRefused } = this.#parts
     const { topic, number, position: offset, leaderEpoch } = partition
     if (this.#ownership === null || offset === null || partition.revoked.aborted) return
+    if (this.#isGone(partition)) throw new Error('its topic has been deleted')
     try {
       await group.commit(this.#ownership, { topic, partition: number, offset, leaderEpoch })
     } catch (error) {

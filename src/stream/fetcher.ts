@@ -93,7 +93,7 @@ export class Fetcher {
     try {
       const broker = discovery.broker(id)
       if (broker === undefined) throw new Error('it is not known')
-      const asked = partitions.sort((a, b) => a.servedAt - b.servedAt).map((one) => this.#question(one, maxBytes))
+      const asked = partitions.sort((a, b) => a.servedAt - b.servedAt).map((one) => questionOf(one, maxBytes))
       const fetched = await fetchRecords(wire, broker, { waitMs, maxBytes, partitions: asked })
       troubles.clear(subject)
       this.#handOver(fetched, { asked, partitions }, reader)
@@ -109,12 +109,6 @@ export class Fetcher {
     }
   }
 
-  #question({ topic, number, position }: Partition, maxBytes: number): PartitionToFetch {
-    const topicId = this.#parts.discovery.topic(topic)?.id ?? ''
-    const most = Math.min(maxBytes, PARTITION_BYTES)
-    return { topic, topicId, partition: number, offset: position ?? 0n, maxBytes: most }
-  }
-
   #handOver(
     fetched: FetchedPartition[],
     { asked, partitions }: { asked: PartitionToFetch[]; partitions: Partition[] },
@@ -128,6 +122,11 @@ export class Fetcher {
       if (answer !== undefined && !moved) reader.received(partition, answer)
     }
   }
+}
+
+function questionOf({ topic, topicId, number, position }: Partition, maxBytes: number): PartitionToFetch {
+  const most = Math.min(maxBytes, PARTITION_BYTES)
+  return { topic, topicId, partition: number, offset: position ?? 0n, maxBytes: most }
 }
 
 /** How many bytes a broker may be asked for: its share less what is held; 0: too little to ask for. */

@@ -3,10 +3,21 @@
 import { backoff } from './backoff.ts'
 import type { PartitionLag } from './stream.ts'
 
+export interface PartitionPlace {
+  topic: string
+  topicId: string
+  partition: number
+  committed: bigint | null
+  now: number
+}
+
 export class Partition {
   readonly topic: string
+  /** The position counts in the log of this very topic, and not in that of a later one under the same name. */
+  readonly topicId: string
   readonly number: number
   readonly #revoked = new AbortController()
+  #isBehind = false
   /** The next offset to be handed over; null: to be asked for. */
   position: bigint | null
   /** Before it nothing is owed: the group has committed it, or began there. */
@@ -29,8 +40,9 @@ export class Partition {
   problem: string | null = null
   lastProgressAt: number
 
-  constructor(place: { topic: string; partition: number; committed: bigint | null; now: number }) {
+  constructor(place: PartitionPlace) {
     this.topic = place.topic
+    this.topicId = place.topicId
     this.number = place.partition
     this.position = place.committed
     this.committed = place.committed
@@ -88,10 +100,12 @@ export class Partition {
     this.lastProgressAt = now
   }
 
-  /** Its lag, now that something has been heard of it; having nothing left to do counts as progress. */
+  /** Its lag, now that something has been heard of it; having had nothing left to do until now counts as progress. */
   note(now: number): bigint | null {
     const { lag } = this.lag()
-    if (lag === 0n) this.lastProgressAt = now
+    const isBehind = lag !== null && lag > 0n
+    if (!isBehind || !this.#isBehind) this.lastProgressAt = now
+    this.#isBehind = isBehind
     return lag
   }
 

@@ -1,6 +1,6 @@
 // What the stream's tests wait on: a watch that everything which happens touches (batches, commits, log lines), a log that can be
 // read back, and handlers that keep what they are given.
-import { createRecordsBatch, Producer } from '@platformatic/kafka'
+import { createRecordsBatch, decodeConsumerProtocolAssignment, Producer } from '@platformatic/kafka'
 import { pino } from 'pino'
 import { createDevBroker, type DevBroker } from '../../dev/broker.ts'
 import type { ObservedCommit } from '../../dev/broker/faults.ts'
@@ -117,6 +117,8 @@ export interface ObservedBroker extends AsyncDisposable {
   brokers: string[]
   /** Every commit that was asked for, taken or refused. */
   commits: ObservedCommit[]
+  /** Commits that were taken from a member that did not own the partition. */
+  foreign: string[]
   /** What the group has committed; -1n: nothing. */
   committed(topic: string, partition: number): bigint
   produce(topic: string, partition: number, ...values: string[]): Promise<void>
@@ -129,8 +131,12 @@ export async function observedBroker(watch: Watch): Promise<ObservedBroker> {
   const broker = createDevBroker()
   await broker.start()
   const commits: ObservedCommit[] = []
+  const foreign: string[] = []
   broker.faults.onCommit = (commit) => {
     commits.push(commit)
+    if (commit.errorCode === 0 && !isOwner(broker, commit)) {
+      foreign.push(`${commit.memberId} committed ${commit.offset} of ${commit.topic}:${commit.partition}`)
+    }
     watch.touch()
   }
   const producer = new Producer({ clientId: 'test-producer', bootstrapBrokers: [broker.address], retryDelay: 50 })
@@ -138,6 +144,7 @@ export async function observedBroker(watch: Watch): Promise<ObservedBroker> {
     broker,
     brokers: [broker.address],
     commits,
+    foreign,
     committed: (topic, partition) => broker.groups.get('hub').offset(topic, partition)?.offset ?? -1n,
     produce: async (topic, partition, ...values) => {
       const messages = values.map((value) => ({ topic, partition, value: Buffer.from(value) }))
@@ -152,4 +159,10 @@ export async function observedBroker(watch: Watch): Promise<ObservedBroker> {
       await broker.stop(noDeadline)
     },
   }
+}
+
+function isOwner(broker: DevBroker, { group, memberId, topic, partition }: ObservedCommit): boolean {
+  const share = broker.groups.get(group).assignment(memberId) ?? Buffer.alloc(0)
+  const owned = decodeConsumerProtocolAssignment(share).assignedPartitions
+  return owned.some((each) => each.topic === topic && each.partitions.includes(partition))
 }
