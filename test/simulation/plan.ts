@@ -113,7 +113,7 @@ function drawing(seed: number) {
 function drawSubscription(draw: Drawing, tenants: string[]): PlannedSubscription {
   return {
     tenant: draw.of(tenants),
-    destination: draw.of(['x', 'y', 'z']),
+    destination: draw.of(['x', 'x', 'y', 'z']),
     ordering: draw.of(['fifo', 'fifo', 'strict', 'parallel']),
     schedule: drawSchedule(draw),
     timeoutMs: draw.of([1 * SECOND, 10 * SECOND, 30 * SECOND, 60 * SECOND]),

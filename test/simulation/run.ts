@@ -79,6 +79,8 @@ class Simulation {
   readonly #toxic = new Set<string>()
   readonly #metrics: DispatchMetrics = dispatchMetrics(createRegistry({ processMetrics: false }))
   #pending: Action[]
+  /** No process dies, freezes or loses an answer. */
+  readonly #isFaultless: boolean
   #lastTick = 0
   #attempts = 0
   #events = 0
@@ -89,6 +91,12 @@ class Simulation {
     this.#pool = pool
     this.#random = seededRandom(plan.seed ^ 0x5eed)
     this.#pending = [...plan.actions]
+    this.#isFaultless = plan.actions.every(
+      (action) =>
+        action.kind !== 'fault' &&
+        action.kind !== 'stop' &&
+        (action.kind !== 'arrive' || !action.events.some(({ toxic }) => toxic)),
+    )
     this.#scheduler = new Scheduler({
       start: START,
       random: this.#random,
@@ -151,7 +159,7 @@ class Simulation {
   /** One thing that can happen happens; false: nothing can any more. */
   async #goOn(): Promise<boolean> {
     if (this.#scheduler.hasRunnable()) {
-      if (this.#random() < this.#plan.options.overlap) await this.#startNext()
+      if (this.#random() < this.#plan.options.overlap * this.#temptation()) await this.#startNext()
       if (this.#random() < 0.05) this.#scheduler.advanceTo(this.#scheduler.now + Math.floor(this.#random() * 5))
       await this.#scheduler.takeOne()
       return true
@@ -163,11 +171,17 @@ class Simulation {
       return true
     }
     if (next === null) return false
+    if (next > this.#scheduler.now && this.#isFaultless) this.#world.checkRecovered()
     if (next > this.#scheduler.now) this.#world.changes++
     this.#scheduler.advanceTo(next)
     while (this.#pending[0] && START + this.#pending[0].at <= this.#scheduler.now) await this.#startNext()
     this.#startTicks()
     return true
+  }
+
+  /** While somebody holds locks is the best time to come in between. */
+  #temptation(): number {
+    return this.#hubs.some(({ actor }) => actor.transactions.size > 0) ? 5 : 0.5
   }
 
   #nextMoment(): number | null {
@@ -341,8 +355,9 @@ class Simulation {
       metrics: this.#metrics,
       random: this.#random,
       options: { workers, claimBatch, idleIntervalMs: 250, poisonThreshold: 5, autodisable },
-      destinationOf: (lane) =>
-        this.#scheduler.step({
+      destinationOf: async (lane) => {
+        this.#guard(() => this.#world.begins(actor, lane))
+        return await this.#scheduler.step({
           actor,
           label: `open ${this.#world.subs.get(lane.subscriptionId)!.name}`,
           run: async () => ({
@@ -356,7 +371,8 @@ class Simulation {
               signingKeys: [],
             },
           }),
-        }),
+        })
+      },
     })
     const idle = {
       claiming: false,

@@ -2,6 +2,7 @@
 // that the actors (hub processes, the ingester, the editor) do passes through here, so that the seed alone decides who goes next,
 // and so that an actor can die or freeze between any two steps. The statements are real, and so are the locks: a statement that
 // waits for another actor's lock is parked until that one's transaction has ended.
+import { EventEmitter } from 'node:events'
 import { setImmediate as immediate } from 'node:timers/promises'
 import type { PoolClient } from 'pg'
 import type { Clock } from '../../src/base/clock.ts'
@@ -353,8 +354,8 @@ function describeError(error: Error): string {
   return `${error.message} ${(error as { detail?: string }).detail ?? ''}`
 }
 
-/** One connection of an actor: for one transaction, or for one statement alone. */
-class GatedClient {
+/** One connection of an actor: for one transaction, or for one statement alone. One that is lost says so at its next statement. */
+class GatedClient extends EventEmitter {
   readonly #scheduler: Scheduler
   readonly #actor: Actor
   readonly #pool: Pool
@@ -366,6 +367,7 @@ class GatedClient {
   readonly #flushed: (readonly unknown[])[] = []
 
   constructor(scheduler: Scheduler, actor: Actor, from: { pool: Pool; isSingle: boolean }) {
+    super()
     this.#scheduler = scheduler
     this.#actor = actor
     this.#pool = from.pool

@@ -54,6 +54,12 @@ interface Attempt {
   flushed: boolean
 }
 
+interface Lease {
+  subscriptionId: string
+  token: number
+  timeoutMs: number
+}
+
 export interface Arrival {
   event: string
   sub: string
@@ -115,6 +121,28 @@ export class World {
     return [...this.#inTheAir].some(({ by }) => by === actor)
   }
 
+  /** A process is about to begin an attempt, by its own clock: its lease must outlast it, also when it has just been frozen. */
+  begins(by: Actor, { subscriptionId, token, timeoutMs }: Lease): void {
+    const sub = this.subs.get(subscriptionId)!
+    const lane = this.lane(sub)
+    const outlasts = lane.token === token && lane.leaseUntil !== null && lane.leaseUntil >= this.#now() + timeoutMs
+    if (!outlasts) throw new Violation(`${by.name} begins an attempt for ${sub.name} without a lease that outlasts it`)
+  }
+
+  /** Time is about to move on: nobody waits for a breaker that is closed. */
+  checkRecovered(): void {
+    for (const lane of this.state.lanes) {
+      const sub = this.subs.get(lane.id)!
+      const { state } = this.state.breakers.find(({ key }) => key === lane.key)!
+      const [head] = this.#queueOf(sub).filter(({ aside }) => !aside)
+      const isDue =
+        (head?.due ?? Infinity) <= this.#now() ||
+        this.#queueOf(sub).some(({ aside, due }) => aside && due <= this.#now())
+      if (lane.state === 'blocked' && lane.due! > this.#now() && state === 'closed' && isDue)
+        throw new Violation(`${sub.name} waits for a breaker that is closed`)
+    }
+  }
+
   /** A sink was called. */
   began(by: Actor, request: AttemptRequest): void {
     const attempt = this.#attempts.get(request.attemptId)
@@ -134,10 +162,9 @@ export class World {
     }
     const lane = this.lane(sub)
     const isOurs = lane.token === attempt.token && lane.attempts.includes(attempt.id)
-    const outlasts = isOurs && lane.leaseUntil! >= this.#now() + sub.timeoutMs
-    // What a frozen process had decided to do next it does when it goes on, whatever has happened meanwhile.
+    // Frozen between its look at the clock and the call, it calls all the same: that cannot be helped.
     const wasFrozen = by.pausedUntil !== null && by.pausedUntil >= this.#startedAt.get(attempt.id)!
-    if (!outlasts && !wasFrozen) throw new Violation(`${what} without a lease that outlasts it`)
+    if (!isOurs && !wasFrozen) throw new Violation(`${what} without a lease`)
     if (isOurs && request.number !== job.attempts + 1)
       throw new Violation(`${what} as number ${request.number}, not ${job.attempts + 1}`)
     attempt.by = by
