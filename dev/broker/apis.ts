@@ -27,7 +27,7 @@ const apiVersions: Serve = async () => (response) => {
 
 export const apis: ReadonlyMap<number, Api> = new Map([
   [0, { least: 3, most: 8, serve: produce }],
-  [1, { least: 11, most: 13, flexibleFrom: 12, serve: fetch }],
+  [1, { least: 4, most: 13, flexibleFrom: 12, serve: fetch }],
   [2, { least: 2, most: 5, serve: listOffsets }],
   [3, { least: 4, most: 12, flexibleFrom: 9, serve: metadata }],
   [8, { least: 7, most: 8, flexibleFrom: 8, serve: offsetCommit }],

@@ -50,8 +50,7 @@ function readRequest(body: RequestBody): Request {
   body.int32() // the replica that asks
   const [waitMs, least, most] = [body.int32(), body.int32(), body.int32()]
   body.int8() // the isolation level: there are no transactions
-  body.int32() // the session and its epoch: there are no sessions
-  body.int32()
+  if (body.version >= 7) body.int64() // the session's id and epoch: there are no sessions
   const topics = body.array(() => {
     const topic = body.version >= BY_ID ? body.uuid() : body.string()
     const name = (context: Context): string | undefined =>
@@ -63,10 +62,10 @@ function readRequest(body: RequestBody): Request {
 
 function readQuestion(body: RequestBody): Question {
   const partition = body.int32()
-  body.int32() // the leader's epoch as the client knows it
+  if (body.version >= 9) body.int32() // the leader's epoch as the client knows it
   const offset = body.int64()
   if (body.version >= 12) body.int32() // the epoch of the record fetched last
-  body.int64() // where a replica's log starts
+  if (body.version >= 5) body.int64() // where a replica's log starts
   return { partition, offset, mostBytes: body.int32() }
 }
 
@@ -106,16 +105,17 @@ function isEnough(found: Findings[], least: number): boolean {
 
 function answer(code: number, found: Findings[]): Answer {
   return (response) => {
-    response.int32(0).int16(code).int32(0)
+    response.int32(0)
+    if (response.version >= 7) response.int16(code).int32(0)
     response.array(found, ({ topic, partitions }) => {
       if (response.version >= BY_ID) response.uuid(topic)
       else response.string(topic)
       response.array(partitions, ({ partition, errorCode: problem, end, start, bytes }) => {
-        response.int32(partition).int16(problem).int64(end).int64(end).int64(start)
-        response
-          .array([], () => undefined)
-          .int32(-1)
-          .bytes(bytes)
+        response.int32(partition).int16(problem).int64(end).int64(end)
+        if (response.version >= 5) response.int64(start)
+        response.array([], () => undefined)
+        if (response.version >= 11) response.int32(-1)
+        response.bytes(bytes)
       })
     })
   }
