@@ -109,8 +109,11 @@ function javaFlags(folder: string): string[] {
   return [...JVM_FLAGS, `-Dlog4j2.configurationFile=${join(folder, 'log4j2.xml')}`]
 }
 
-/** The shell's own group holds the JVM and the reader: whichever ends first, `kill -9 0` ends the rest. */
-const BESIDE_A_READER = '( "$@" </dev/null; kill -9 0 ) & cat >/dev/null; kill -9 0'
+/**
+ * The shell's own group holds the JVM and the reader: whichever ends first, `kill -9 0` ends the rest. The reading ends only when we
+ * are gone, so nobody else is left to remove the folder ($0).
+ */
+const BESIDE_A_READER = '( "$@" </dev/null; kill -9 0 ) & cat >/dev/null; rm -rf "$0"; kill -9 0'
 
 function launch(installation: KafkaInstallation, folder: string): ChildProcess {
   const java = [
@@ -121,7 +124,7 @@ function launch(installation: KafkaInstallation, folder: string): ChildProcess {
     'kafka.Kafka',
     join(folder, 'server.properties'),
   ]
-  const child = spawn('sh', ['-c', BESIDE_A_READER, 'sh', ...java], {
+  const child = spawn('sh', ['-c', BESIDE_A_READER, folder, ...java], {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   })

@@ -50,7 +50,7 @@ export interface StreamHealth {
 }
 
 /** `foreign`: its name is not accepted here; `subscribed`: read; `sick`: the broker reports it as broken: what is healthy of it is read. */
-export type TopicState = 'subscribed' | 'sick' | 'foreign'
+type TopicState = 'subscribed' | 'sick' | 'foreign'
 
 export interface TopicStanding {
   topic: string
