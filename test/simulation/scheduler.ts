@@ -8,7 +8,7 @@ import type { PoolClient } from 'pg'
 import type { Clock } from '../../src/base/clock.ts'
 import type { Pool } from '../../src/store/pool.ts'
 
-export type FaultKind = 'crash' | 'pause' | 'error'
+type FaultKind = 'crash' | 'pause' | 'error'
 
 /** Befalls an actor at its `afterSteps`th step from now on: before the step is taken, or after it, when its answer is not read. */
 export interface ArmedFault {

@@ -2,7 +2,7 @@
 import type { Pool } from '../../src/store/pool.ts'
 import type { BreakerState } from '../../src/dispatch/breaker.ts'
 
-export interface SubscriptionState {
+interface SubscriptionState {
   id: string
   enabled: boolean
   verification: string
