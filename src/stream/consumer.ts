@@ -1,7 +1,7 @@
 // The partition-safe loop. Each partition that is ours does one thing at a time: find its place, be fetched, have what was fetched
 // written and committed slice by slice, or rest after a failure. A failed write leaves the position where it was, so the same
 // records are fetched again; a position moves only after a write, and a commit goes out only while the partition is ours.
-// There is no loop over all: `#pump` looks at what is idle whenever something has changed, and begins what can be begun.
+// There is no loop over all: `pump` looks at what is idle whenever something has changed, and begins what can be begun.
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import type { IncomingRecord } from '../event/record.ts'
@@ -111,8 +111,16 @@ export class Consumer implements Owner, Reader {
     for (const partition of partitions) this.#rest(partition, error)
   }
 
-  free(): void {
-    this.#pump()
+  /** Begins what can be begun. To be called when something may have changed: here, or in the cluster. */
+  pump(): void {
+    if (this.#releasing || this.#closed) return
+    const owned = [...this.#partitions.values()].filter((partition) => !this.#isGone(partition))
+    for (const partition of owned) {
+      if (!partition.isIdle(this.#parts.clock.now())) continue
+      if (partition.owesCommit) this.#begin(partition, () => this.#commit(partition))
+      else if (partition.position === null) this.#begin(partition, () => this.#place(partition))
+    }
+    if (owned.length > 0) this.#parts.fetcher.ask(owned, this)
   }
 
   /** Begins nothing more; what is being written may finish and commit for as long as `waiting` waits, and is abandoned then. */
@@ -128,7 +136,7 @@ export class Consumer implements Owner, Reader {
   async #open(ownership: Ownership): Promise<void> {
     const { group, discovery, clock, troubles, stopped } = this.#parts
     // Before the offsets are asked for: those of a topic that is deleted are deleted with it, so they never belong to a younger id.
-    const ids = new Map(ownership.partitions.map(({ topic }) => [topic, discovery.topic(topic)?.id ?? NO_TOPIC]))
+    const ids = new Map(ownership.partitions.map(({ topic }) => [topic, discovery.topicId(topic) ?? NO_TOPIC]))
     for (let failures = 0; this.#ownership === ownership; failures++) {
       if (failures > 0) await clock.sleep(backoff(failures), stopped)
       try {
@@ -151,23 +159,12 @@ export class Consumer implements Owner, Reader {
       const owned = new Partition({ topic, topicId: ids.get(topic) ?? NO_TOPIC, partition, committed: offset, now })
       this.#partitions.set(owned.key, owned)
     }
-    this.#pump()
-  }
-
-  #pump(): void {
-    if (this.#releasing || this.#closed) return
-    const owned = [...this.#partitions.values()].filter((partition) => !this.#isGone(partition))
-    for (const partition of owned) {
-      if (!partition.isIdle(this.#parts.clock.now())) continue
-      if (partition.owesCommit) this.#begin(partition, () => this.#commit(partition))
-      else if (partition.position === null) this.#begin(partition, () => this.#place(partition))
-    }
-    if (owned.length > 0) this.#parts.fetcher.ask(owned, this)
+    this.pump()
   }
 
   /** Its topic has been deleted, and perhaps made anew: offsets go by name, so nothing may be committed any more. */
   #isGone({ topic, topicId }: Partition): boolean {
-    return this.#parts.discovery.topic(topic)?.id !== topicId
+    return this.#parts.discovery.topicId(topic) !== topicId
   }
 
   /** Runs `task` as the one thing that the partition is busy with; a failure makes it rest. */
@@ -181,7 +178,7 @@ export class Consumer implements Owner, Reader {
       .finally(() => {
         partition.task = null
         partition.heldBytes = 0
-        this.#pump()
+        this.pump()
       })
   }
 
@@ -199,7 +196,7 @@ export class Consumer implements Owner, Reader {
     // That brokers are away, or that we are no longer a member, is said elsewhere, and once for all partitions.
     if (!isNetworkError(error) && !hasCode(error, ...EXPELLED)) troubles.raise(subjectOf(partition), problem)
     discovery.hint()
-    void clock.sleep(rest, partition.revoked).then(() => this.#pump())
+    void clock.sleep(rest, partition.revoked).then(() => this.pump())
   }
 
   #refused(partition: Partition, errorCode: number): void {
@@ -222,7 +219,8 @@ export class Consumer implements Owner, Reader {
     const topics = [{ name: partition.topic, partitions: [asked] }]
     const response = await control.call(broker, 'ListOffsets', [-1, READ_COMMITTED, topics])
     const offset = response.topics[0]?.partitions[0]?.offset
-    if (offset !== undefined) partition.placeAt(offset)
+    if (offset === undefined) throw new Error('the broker does not say where its log begins')
+    partition.placeAt(offset)
   }
 
   async #deliver(partition: Partition, fetched: FetchedPartition): Promise<void> {

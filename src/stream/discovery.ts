@@ -30,7 +30,7 @@ export class Discovery {
   readonly #parts: DiscoveryParts
   readonly #waker: Waker
   #view: ClusterView = emptyView
-  #subscription: TopicView[] = []
+  #subscription: ReadonlyMap<string, TopicView> = new Map()
   #reading: Promise<void> | null = null
   #lookedAt = 0
   #failures = 0
@@ -63,10 +63,10 @@ export class Discovery {
     if (this.#failures === 0 && this.#parts.clock.now() - this.#lookedAt > FRESH_MS) this.#waker.wake()
   }
 
-  /** Brokers that may be asked for anything about the cluster: configured and known ones, another one first after each failure. */
+  /** Brokers that may be asked for anything about the cluster: known and configured ones, another one first after each failure. */
   candidates(): Broker[] {
     const configured = this.#parts.bootstrap.map((broker) => parseBroker(broker))
-    const all = [...configured, ...this.#view.brokers.values()]
+    const all = [...this.#view.brokers.values(), ...configured]
     const first = this.#failures % all.length
     return [...all.slice(first), ...all.slice(0, first)]
   }
@@ -77,14 +77,19 @@ export class Discovery {
 
   /** The topics to read, and a text that changes exactly when the group has to share out partitions anew. */
   get subscription(): { topics: string[]; shape: string } {
-    const shape = this.#subscription.map(({ name, id, leaders }) => `${name}:${id}:${leaders.length}`)
-    return { topics: this.#subscription.map(({ name }) => name), shape: shape.join() }
+    const topics = [...this.#subscription.values()]
+    const shape = topics.map(({ name, id, leaders }) => `${name}:${id}:${leaders.length}`)
+    return { topics: topics.map(({ name }) => name), shape: shape.join() }
   }
 
   /** As last known, also of a topic that is not read here; 0 where nothing is known. */
   partitionCount(topic: string): number {
-    const subscribed = this.#subscription.find(({ name }) => name === topic)
-    return (subscribed ?? this.#view.topics.get(topic))?.leaders.length ?? 0
+    return this.#topic(topic)?.leaders.length ?? 0
+  }
+
+  /** Changes when a topic is made anew under the same name; undefined where there is none of this name. */
+  topicId(topic: string): string | undefined {
+    return this.#topic(topic)?.id
   }
 
   /** The broker that leads the partition; null where there is none at the moment. */
@@ -92,24 +97,24 @@ export class Discovery {
     return this.#view.topics.get(topic)?.leaders[partition] ?? null
   }
 
-  topic(name: string): TopicView | undefined {
-    return this.#view.topics.get(name)
-  }
-
   broker(id: number): Broker | undefined {
     return this.#view.brokers.get(id)
   }
 
   standings(): TopicStanding[] {
-    const subscribed = new Set(this.#subscription.map(({ name }) => name))
     return [...this.#view.topics.values()]
       .map(({ name, problem, leaders }): TopicStanding => {
         if (!this.#parts.accepts(name))
           return { topic: name, state: 'foreign', problem: null, partitions: leaders.length }
-        const state = problem === null && subscribed.has(name) ? 'subscribed' : 'sick'
+        const state = problem === null && this.#subscription.has(name) ? 'subscribed' : 'sick'
         return { topic: name, state, problem, partitions: leaders.length }
       })
       .sort((a, b) => (a.topic < b.topic ? -1 : 1))
+  }
+
+  /** A topic that is sick is remembered as it was known before. */
+  #topic(topic: string): TopicView | undefined {
+    return this.#subscription.get(topic) ?? this.#view.topics.get(topic)
   }
 
   async #read(): Promise<void> {
@@ -117,7 +122,8 @@ export class Discovery {
     this.#lookedAt = clock.now()
     try {
       const view = await readCluster(control, this.candidates())
-      this.#subscription = subscriptionOf(view, this.#subscription, this.#parts.accepts)
+      const topics = subscriptionOf(view, [...this.#subscription.values()], this.#parts.accepts)
+      this.#subscription = new Map(topics.map((topic) => [topic.name, topic]))
       this.#view = view
       this.#failures = 0
       this.#connected = true

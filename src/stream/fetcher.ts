@@ -29,7 +29,7 @@ export interface Reader {
   /** A request failed as a whole. */
   failed(partitions: Partition[], error: unknown): void
   /** A broker may be asked again. */
-  free(): void
+  pump(): void
 }
 
 /** As much as one partition is asked for at a time: some hundreds of records of usual size. */
@@ -65,7 +65,7 @@ export class Fetcher {
       if (broker === null || this.#inTheAir.has(broker) || partitions.length === 0 || maxBytes === 0) continue
       const asking = this.#fetch({ broker, partitions, maxBytes, waitMs: this.#patience(led) }, reader).finally(() => {
         this.#inTheAir.delete(broker)
-        reader.free()
+        reader.pump()
       })
       this.#inTheAir.set(broker, asking)
     }

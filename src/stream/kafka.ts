@@ -108,8 +108,12 @@ class KafkaStream implements Stream {
 
   /** Resolves at once: that no broker can be reached is a state, not a failure to start. */
   async start(): Promise<void> {
-    const { discovery, membership } = this.#parts
-    this.#loops = [discovery.run(() => membership.topicsSeen()), membership.run()]
+    const { discovery, membership, consumer } = this.#parts
+    const onLook = (): void => {
+      membership.topicsSeen()
+      consumer.pump()
+    }
+    this.#loops = [discovery.run(onLook), membership.run()]
   }
 
   async stop(deadline: AbortSignal): Promise<void> {

@@ -448,6 +448,22 @@ describe('a topic', () => {
     assert.equal(stream.topics().find(({ topic }) => topic === LENDER)?.state, 'subscribed')
   })
 
+  test('is read from as soon as it has a leader, also where it is the only one', async () => {
+    const watch = new Watch()
+    await using kafka = await observedBroker(watch)
+    const [partition] = kafka.broker.topics.create(LENDER, 1).partitions
+    if (partition === undefined) throw new Error('no partition')
+    partition.hasLeader = false
+    kafka.broker.groups.get('hub').setOffset(LENDER, 0, { offset: 0n, leaderEpoch: 0 })
+    const inbox = createInbox(watch)
+    await using stream = testStream({ brokers: kafka.brokers, handler: inbox.handler, log: readableLog(watch).log })
+    await stream.start()
+    await watch.until(() => stream.lag().length === 1)
+    partition.hasLeader = true
+    await kafka.produce(LENDER, 0, 'a')
+    await watch.until(() => kafka.committed(LENDER, 0) === 1n)
+  })
+
   test('of commands or dead letters is foreign, and nothing of it is ever read', async () => {
     const watch = new Watch()
     await using kafka = await observedBroker(watch)
