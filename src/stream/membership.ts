@@ -87,7 +87,9 @@ export class Membership {
         if (!stopped.aborted) await this.#release()
       } catch (error) {
         this.#lost(error)
-        const lasts = ++failures > EXPECTED_FAILURES && discovery.connected
+        // Being expelled is an answer, and the next join works: what failed before that is over.
+        failures = hasCode(error, ...EXPELLED) ? 1 : failures + 1
+        const lasts = failures > EXPECTED_FAILURES && discovery.connected
         if (lasts && !stopped.aborted) troubles.raise(NOT_JOINED, sentence(error))
         await clock.sleep(backoff(failures), stopped)
       }
