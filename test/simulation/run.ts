@@ -497,10 +497,16 @@ class Simulation {
     const job = jobs[nth % jobs.length]
     if (!job) return
     const { now } = this.#scheduler
-    let isFinished = false
-    // Which of the two it is, is decided when the transaction looks.
-    this.#editor.onStep = () => (isFinished ||= job.finished !== null)
-    this.#committing.set(this.#editor, () => this.#world.retried(job, { isFinished, now }))
+    let hastened: unknown = null
+    let isReplayed = false
+    this.#editor.onStep = (label, values) => {
+      if (label.startsWith('update delivery set due_at')) hastened = values[1]
+      if (label.startsWith('insert into delivery')) isReplayed = true
+    }
+    this.#committing.set(this.#editor, () => {
+      if (isReplayed) this.#world.replayed(job)
+      if (hastened !== null) this.#world.hastened(hastened as string, now)
+    })
     const clock = this.#scheduler.clock(this.#editor)
     await retryDelivery({ tenantId: sub.tenantId, id: job.id }, { pool, clock }).catch((error: unknown) => {
       if (!(error instanceof HubError)) throw error

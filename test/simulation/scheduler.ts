@@ -70,7 +70,7 @@ export class Actor {
   /** Another one takes its place `after` so many ms. */
   onDeath: (after: number) => void = () => undefined
   /** Called when a step of it begins. */
-  onStep: (label: string) => void = () => undefined
+  onStep: (label: string, values: readonly unknown[]) => void = () => undefined
 
   constructor(name: string) {
     this.name = name
@@ -87,6 +87,8 @@ export class Scheduler {
   #parked: Running[] = []
   #timers: Timer[] = []
   #isOver = false
+  /** The connections on which a transaction is open. */
+  readonly open = new Set<GatedClient>()
   /** The first error of the database that nobody ordered. */
   unexpected: Error | null = null
   taken = 0
@@ -236,7 +238,7 @@ export class Scheduler {
       if (fault.kind === 'pause') this.#steps.push(step)
       return await this.#befall(step, fault)
     }
-    step.actor.onStep(step.label)
+    step.actor.onStep(step.label, step.values)
     const running = new Running(step, fault)
     if (!step.lose) await running.ended
     else await Promise.race([running.ended, sleepForReal(LOCK_LOOK_MS)])
@@ -281,14 +283,19 @@ export class Scheduler {
     for (const { actor, answer } of finished) this.#deliver(actor, answer)
   }
 
+  /** By an actor: PostgreSQL's own business (vacuum, growing a file) is over in no time. */
   async #isBlocked(pid: number | null): Promise<boolean> {
     if (pid === null) return false
-    const { rows } = await this.#pool.query<{ blocked: boolean }>({
-      name: 'is_blocked',
-      text: 'select cardinality(pg_blocking_pids($1)) > 0 as blocked',
+    const { rows } = await this.#pool.query<{ blockers: number[] }>({
+      name: 'blockers',
+      text: 'select pg_blocking_pids($1) as blockers',
       values: [pid],
     })
-    return rows[0]!.blocked
+    const actors = new Set([
+      ...[...this.open].map((client) => client.pid),
+      ...this.#parked.map(({ step }) => step.pid()),
+    ])
+    return rows[0]!.blockers.some((blocker) => actors.has(blocker))
   }
 
   #faultOf(step: Step): ArmedFault | null {
@@ -383,7 +390,7 @@ class GatedClient extends EventEmitter {
       values: name === 'flush_outcomes' ? [args] : text === 'commit' ? this.#flushed : args,
       commits: text === 'commit' || (this.#isSingle && !READS.has(name)),
       lose: () => this.lose(),
-      pid: () => (this.#real as unknown as { processID: number } | null)?.processID ?? null,
+      pid: () => this.pid,
       run: async () => {
         if (this.#isLost) throw new Injected()
         this.#real ??= await this.#pool.connect()
@@ -398,6 +405,11 @@ class GatedClient extends EventEmitter {
         return result
       },
     })
+  }
+
+  /** The server process. */
+  get pid(): number | null {
+    return (this.#real as unknown as { processID: number } | null)?.processID ?? null
   }
 
   release(): void {
@@ -418,11 +430,13 @@ class GatedClient extends EventEmitter {
   #open(): void {
     this.#isOpen = true
     this.#actor.transactions.add(this)
+    this.#scheduler.open.add(this)
   }
 
   #close(): void {
     this.#isOpen = false
     this.#actor.transactions.delete(this)
+    this.#scheduler.open.delete(this)
   }
 }
 
