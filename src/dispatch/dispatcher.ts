@@ -55,6 +55,8 @@ export class Dispatcher implements Service {
   #wake = new AbortController()
   #loops: Promise<void>[] = []
   #soloInAir = false
+  /** The last claim left out tenants that had all their slots. */
+  #leftOut = false
   readonly #failures = { claim: 0, timer: 0, refill: 0 }
   /** The last claim found less than there was room for: nobody waits for a turn. */
   #hasSpare = false
@@ -101,6 +103,7 @@ export class Dispatcher implements Service {
   async claim(): Promise<number> {
     const { lanes: room, cappedTenants } = this.#slots.room()
     if (room === 0) return 0
+    this.#leftOut = cappedTenants.length > 0
     const now = this.#clock.now()
     const { claimBatch } = this.#options
     const claimed = await claimLanes(this.#pool, {
@@ -153,6 +156,8 @@ export class Dispatcher implements Service {
       parallel: claimBatch,
     }).finally(() => {
       if (lane.solo) this.#soloInAir = false
+      // Its place is free for a lane that the last claim had to leave in the ring.
+      if (lane.solo || this.#leftOut) this.wake()
       this.#turns.delete(turn)
       this.#deps.metrics.inAir.set(this.#slots.size)
     })

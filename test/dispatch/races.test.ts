@@ -2,10 +2,12 @@
 // the fewest steps.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate as immediate } from 'node:timers/promises'
 import { wakeLanes } from '../../src/store/lanes.ts'
 import type { Database, Pool } from '../../src/store/pool.ts'
 import { openStreaks } from '../../src/store/streaks.ts'
 import { manualClock } from '../support/clock.ts'
+import type { ManualClock } from '../support/clock.ts'
 import { testDatabase } from '../support/database.ts'
 import { drain, testDispatcher } from '../support/dispatch.ts'
 import { anEvent, arrive, insertSubscription } from '../support/fixtures.ts'
@@ -186,4 +188,41 @@ test('an attempt that is broken off says nothing about its destination: a troubl
   await dispatcher.claim()
   await dispatcher.stop(AbortSignal.abort())
   assert.deepEqual(await rows(pool, 'select state, failures from destination'), [{ state: 'closed', failures: 4 }])
+})
+
+/** Short pauses are over at once; whoever sleeps longer has to be woken. */
+function impatientClock(): ManualClock {
+  const clock = manualClock()
+  return { ...clock, sleep: (ms, signal) => (ms <= 20 ? immediate() : clock.sleep(ms, signal)) }
+}
+
+/** Runs the loops until `count` attempts have begun; the sink answers one by one. */
+async function runUntil(pool: Pool, count: number): Promise<void> {
+  const done = Promise.withResolvers<void>()
+  const sink = scriptedSink(() => {
+    if (sink.attempts.length === count) done.resolve()
+    return immediate().then(() => delivered)
+  })
+  const options = { workers: 4, claimBatch: 1 }
+  const dispatcher = testDispatcher({ pool, clock: impatientClock(), sink, options })
+  await dispatcher.start()
+  await done.promise
+  await dispatcher.stop(new AbortController().signal)
+}
+
+test('lanes that run alone after a crash follow each other without a pause', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  for (let lane = 0; lane < 4; lane++) await insertSubscription(pool)
+  await arrive(pool, [anEvent()], new Date(manualClock().now()))
+  await pool.query('update lane set solo = true')
+  await runUntil(pool, 4)
+})
+
+test('a tenant that had all its slots gets the next one as soon as one is free', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  for (let lane = 0; lane < 6; lane++) await insertSubscription(pool)
+  await arrive(pool, [anEvent()], new Date(manualClock().now()))
+  await runUntil(pool, 6)
 })
