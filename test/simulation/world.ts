@@ -581,15 +581,16 @@ export class World {
     }
   }
 
+  /** It waits for its own head or for its breaker, and a second more where somebody else had the breaker in hand. */
   #whatIsWrongBlocked(lane: LaneState, firstDue: number): string | null {
-    if (lane.due! > this.#now() + LONGEST_WAIT_MS) return 'for too long'
+    if (this.#blockedUntil.get(lane.id) === lane.due) return null
+    this.#blockedUntil.set(lane.id, lane.due!)
     const breaker = this.state.breakers.find(({ key }) => key === lane.key)!
-    const longest = Math.max(firstDue, (breaker.blockedUntil ?? 0) + 1, this.#shedUntil.get(lane.id) ?? 0)
-    if (breaker.blockedUntil !== null) this.#shedUntil.set(lane.id, lane.due!)
-    return lane.due! > longest + 1000 ? `until ${lane.due}, for no reason` : null
+    const longest = Math.max(firstDue, breaker.blockedUntil ?? 0, this.#now() + 1000)
+    return lane.due! > longest ? `until ${lane.due}, for no reason` : null
   }
 
-  readonly #shedUntil = new Map<string, number>()
+  readonly #blockedUntil = new Map<string, number>()
 
   #queueOf(sub: Sub): DeliveryState[] {
     return this.state.deliveries.filter((row) => row.sub === sub.id)
