@@ -416,6 +416,8 @@ function failing(pool: Pool, nth: number, when: 'before' | 'after'): Pool {
           if (fails) throw new Error('the connection broke')
           return result
         },
+        on: () => undefined,
+        off: () => undefined,
         release: () => client.release(true),
       }
     },
