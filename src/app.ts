@@ -13,6 +13,7 @@ import { VERSION } from './base/version.ts'
 import type { Config } from './config.ts'
 import { localAuthenticator } from './control/auth/local.ts'
 import type { ReadinessCheck } from './control/routes/health.ts'
+import type { StreamView } from './control/routes/operators.ts'
 import { createServer } from './control/server.ts'
 import type { ControlServer } from './control/server.ts'
 import { webhookRules } from './control/sink-rules.ts'
@@ -20,9 +21,10 @@ import { destinationCache, openDestination } from './dispatch/destination-cache.
 import type { DestinationDeps } from './dispatch/destination-cache.ts'
 import { Dispatcher } from './dispatch/dispatcher.ts'
 import { dispatchMetrics } from './dispatch/metrics.ts'
+import { keepDeadLetters } from './ingest/dead-letters.ts'
 import { ingest } from './ingest/ingest.ts'
 import type { IngestDeps } from './ingest/ingest.ts'
-import { ingestMetrics } from './ingest/metrics.ts'
+import { deadLetterMetrics, ingestMetrics } from './ingest/metrics.ts'
 import { match } from './matching/match.ts'
 import { openKeyRing } from './secrets/keyring.ts'
 import type { KekSource } from './secrets/keyring.ts'
@@ -33,10 +35,13 @@ import type { Pool } from './store/pool.ts'
 import { ReadyListener, readyNotifier } from './store/ready-channel.ts'
 import { isReachable, schemaReady } from './store/schema-gate.ts'
 import { createKafkaStream } from './stream/kafka.ts'
+import { progressProblem } from './stream/progress.ts'
+import { createReconciler } from './stream/reconciler.ts'
+import type { Reconciler } from './stream/reconciler.ts'
 import type { Stream } from './stream/stream.ts'
-import { factSource } from './stream/topics.ts'
+import { deadLetterSource, factSource } from './stream/topics.ts'
 import type { KafkaConnection } from './stream/wire.ts'
-import { partitionChore, sweepChore } from './upkeep/chores.ts'
+import { deadLetterDaysChore, deadLetterPruneChore, partitionChore, sweepChore } from './upkeep/chores.ts'
 import { Replays } from './upkeep/replays.ts'
 import { Upkeep } from './upkeep/upkeep.ts'
 
@@ -73,8 +78,8 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
   const onWoken = dispatcher ? () => dispatcher.wake() : readyNotifier(pool, systemClock)
   const ingestDeps = { pool, clock: systemClock, log, metrics: ingestMetrics(registry), onWoken }
   const connection = await kafkaConnection(config, surroundings.brokers)
-  const stream = config.role === 'delivery' ? null : createStream(config, { log, registry, connection, ingestDeps })
-  const control = createControl(config, { log, registry, destinations, ingestDeps, stream })
+  const streams = config.role === 'delivery' ? null : createStreams(config, { log, registry, connection, ingestDeps })
+  const control = createControl(config, { log, registry, destinations, ingestDeps, streams })
   const upkeep = createUpkeep(config, { pool, log, dispatcher })
 
   const stopping = new AbortController()
@@ -88,7 +93,9 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
       dispatcher && new ReadyListener({ dsn, clock: systemClock, onReady: () => dispatcher.wake() }),
       dispatcher,
       dispatcher && new Replays({ pool, clock: systemClock, log, onQueued: () => dispatcher.wake() }),
-      stream,
+      streams && streams.facts,
+      streams && streams.deadLetters,
+      streams && config.reconciler.enabled ? streams.reconciler : null,
     ],
     close: async () => {
       await closeSinks(sinks)
@@ -117,25 +124,54 @@ function createDispatcher(
   })
 }
 
-function createStream(
+interface Streams {
+  facts: Stream
+  deadLetters: Stream
+  reconciler: Reconciler
+}
+
+function createStreams(
   config: Config,
   made: { log: Log; registry: Registry; connection: KafkaConnection; ingestDeps: IngestDeps },
-): Stream {
-  return createKafkaStream({
+): Streams {
+  const { log, registry, connection, ingestDeps } = made
+  const { pool } = ingestDeps
+  const common = {
+    connection,
+    log,
+    clock: systemClock,
+    metrics: registry,
+    ...(config.env === 'local' && { timings: LOCAL_TIMINGS }),
+  }
+  const facts = createKafkaStream({
+    ...common,
     name: 'facts',
-    connection: made.connection,
     groupId: config.kafka.group,
     accepts: (topic) => factSource(topic) !== null,
     handler: async ({ records }, revoked) => {
       revoked.throwIfAborted()
-      await ingest(records, made.ingestDeps)
+      await ingest(records, ingestDeps)
     },
-    log: made.log,
-    clock: systemClock,
-    metrics: made.registry,
-    ...(config.env === 'local' && { timings: LOCAL_TIMINGS }),
   })
+  const deadLetterDeps = { pool, clock: systemClock, metrics: deadLetterMetrics(registry) }
+  const deadLetters = createKafkaStream({
+    ...common,
+    name: 'dead letters',
+    groupId: config.kafka.dlqGroup,
+    accepts: (topic) => deadLetterSource(topic) !== null,
+    memoryBytes: DEAD_LETTER_BYTES,
+    handler: async ({ topic, partition, records }, revoked) => {
+      revoked.throwIfAborted()
+      await keepDeadLetters({ source: deadLetterSource(topic) ?? '', topic, partition, records }, deadLetterDeps)
+    },
+  })
+  const { intervalMs: everyMs } = config.reconciler
+  const watched = { facts, deadLetters, everyMs, clock: systemClock, log, metrics: registry }
+  return { facts, deadLetters, reconciler: createReconciler(connection, watched) }
 }
+
+/** They come in small numbers, and are in no hurry: sixteen of the largest records at a time. */
+const DEAD_LETTER_BYTES = 16 << 20
 
 /** Whoever tries the hub out restarts it often: a member that was killed is missed after six seconds, the least that Kafka allows. */
 const LOCAL_TIMINGS = { sessionTimeoutMs: 6_000, rebalanceTimeoutMs: 10_000, heartbeatIntervalMs: 1_000 }
@@ -158,10 +194,10 @@ function createControl(
     registry: Registry
     destinations: DestinationDeps
     ingestDeps: IngestDeps
-    stream: Stream | null
+    streams: Streams | null
   },
 ): ControlServer {
-  const { log, registry, destinations, ingestDeps, stream } = made
+  const { log, registry, destinations, ingestDeps, streams } = made
   const { pool, secrets } = destinations
   return createServer({
     listen: { host: config.http.host, port: config.http.port },
@@ -185,8 +221,8 @@ function createControl(
       const matched = match(event, subscription)
       return matched.matched ? [] : matched.reasons.filter((reason) => reason !== 'tenant')
     },
-    stream: stream ?? { lag: () => [], topics: () => [] },
-    checks: readinessChecks(pool, stream),
+    stream: streamView(config, streams),
+    checks: readinessChecks(pool, streams),
   })
 }
 
@@ -195,40 +231,57 @@ function isOpen({ env, auth }: Config): boolean {
   return env === 'local' && auth.plugin === null && auth.jwt === null
 }
 
-/** A partition that has something to do and gets nothing done for so long is stuck. */
-const STUCK_AFTER_MS = 60_000
+function streamView({ kafka }: Config, streams: Streams | null): StreamView {
+  if (!streams) return { lag: () => [], topics: () => [] }
+  const { facts, deadLetters, reconciler } = streams
+  return {
+    lag: () => [
+      ...facts.lag().map((lag) => ({ group: kafka.group, ...lag })),
+      ...deadLetters.lag().map((lag) => ({ group: kafka.dlqGroup, ...lag })),
+    ],
+    topics: () => reconciler.topics(),
+  }
+}
 
-function readinessChecks(pool: Pool, stream: Stream | null): ReadinessCheck[] {
+function readinessChecks(pool: Pool, streams: Streams | null): ReadinessCheck[] {
   const database: ReadinessCheck = {
     name: 'database',
     check: async () => ((await isReachable(pool)) ? null : 'the database cannot be reached'),
   }
-  if (!stream) return [database]
+  if (!streams) return [database]
+  const { facts, deadLetters } = streams
   return [
     database,
-    { name: 'stream', check: () => stream.health().problem },
+    { name: 'stream', check: () => facts.health().problem },
+    { name: 'progress', check: () => standstill(facts) },
     {
-      name: 'progress',
-      check: () => {
-        const since = systemClock.now() - STUCK_AFTER_MS
-        const stuck = stream
-          .lag()
-          .filter(({ lag, lastProgressAt }) => lag !== null && lag > 0n && lastProgressAt < since)
-        if (stuck.length === 0) return null
-        return `no progress in spite of lag: ${stuck.map(({ topic, partition }) => `${topic}/${partition}`).join(', ')}`
-      },
+      name: 'dead_letters',
+      // Nothing is delivered of them, so nobody has to be turned away because of them.
+      advisory: true,
+      check: () => deadLetters.health().problem ?? standstill(deadLetters),
     },
   ]
 }
 
+function standstill(stream: Stream): string | null {
+  return progressProblem(stream.lag(), systemClock.now())
+}
+
 function createUpkeep(config: Config, made: { pool: Pool; log: Log; dispatcher: Dispatcher | null }): Upkeep {
   const { intervalMs, futureWeeks } = config.partitions
+  const { retentionMs, pruneIntervalMs } = config.deadLetters
   return new Upkeep({
     pool: made.pool,
     clock: systemClock,
     log: made.log,
     chores: [
       partitionChore({ everyMs: intervalMs, weeksAhead: futureWeeks }),
+      deadLetterDaysChore({ everyMs: pruneIntervalMs }),
+      deadLetterPruneChore({
+        everyMs: pruneIntervalMs,
+        retentionMs,
+        onStrays: () => made.log.error('dead letters lie in no day of their own: retention waits for the last of them'),
+      }),
       sweepChore((lanes) => {
         if (lanes > 0) made.log.error({ lanes }, 'wake-ups were lost: please report this')
         if (lanes > 0) made.dispatcher?.wake()

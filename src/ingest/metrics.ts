@@ -29,3 +29,17 @@ export function ingestMetrics(registry: Registry) {
     }),
   }
 }
+
+export type DeadLetterMetrics = ReturnType<typeof deadLetterMetrics>
+
+/** Defines on `registry` what is counted of the producers' dead letters. There are as many sources as topics. */
+export function deadLetterMetrics(registry: Registry) {
+  return {
+    kept: new Counter({
+      name: 'hub_producer_dead_letters_total',
+      help: "Producers' dead letters kept",
+      labelNames: ['source'] as const,
+      registers: [registry],
+    }),
+  }
+}

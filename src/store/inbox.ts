@@ -2,6 +2,7 @@
 import type { Event } from '../event/event.ts'
 import type { IncomingRecord } from '../event/record.ts'
 import type { Database } from './pool.ts'
+import { encodeHeaders, packed, timeOf } from './raw-record.ts'
 
 export interface ArrivedEvent {
   event: Event
@@ -152,26 +153,3 @@ from unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::inte
   $12::integer[], $13::integer[], $15::integer[], $16::integer[])
   r(id, reason, detail, source, topic, kafka_partition, kafka_offset, record_time, headers, key_at, key_bytes, value_at, value_bytes)
 on conflict (id) do nothing`
-
-/** Headers as JSON pairs of base64 (null where the wire had null): any bytes, order and duplicates kept. */
-function encodeHeaders(headers: IncomingRecord['headers']): string {
-  return JSON.stringify(headers.map((pair) => pair.map((side) => side?.toString('base64') ?? null)))
-}
-
-/** Many byte strings as one parameter: twice as fast as bytea[]. Offsets count from 1, as substring does; a null has length -1. */
-function packed(parts: readonly (Buffer | null)[]): { blob: Buffer; offsets: number[]; lengths: number[] } {
-  let at = 1
-  const offsets = parts.map((part) => (at += part?.length ?? 0) - (part?.length ?? 0))
-  return {
-    blob: Buffer.concat(parts.filter((part) => part !== null)),
-    offsets,
-    lengths: parts.map((part) => part?.length ?? -1),
-  }
-}
-
-// What a timestamptz can hold; a producer's clock can say anything.
-const LATEST_MS = 253_402_300_799_999
-
-function timeOf(timestamp: number | null): Date | null {
-  return timestamp !== null && timestamp >= 0 && timestamp <= LATEST_MS ? new Date(timestamp) : null
-}

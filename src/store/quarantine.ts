@@ -1,6 +1,7 @@
 // Quarantined records as operators read them: whole, bytes as they arrived.
 import type { IncomingRecord } from '../event/record.ts'
 import type { Database } from './pool.ts'
+import { decodeHeaders, type StoredHeaders } from './raw-record.ts'
 
 export interface Quarantined {
   id: string
@@ -76,7 +77,7 @@ interface QuarantineRow {
   kafka_offset: number | null
   record_time: Date | null
   record_key: Buffer | null
-  headers: [string | null, string | null][]
+  headers: StoredHeaders
   value: Buffer | null
 }
 
@@ -93,12 +94,8 @@ function quarantinedOf(row: QuarantineRow): Quarantined {
       position: partition === null || offset === null ? null : { partition, offset: BigInt(offset) },
       timestamp: row.record_time?.getTime() ?? null,
       key: row.record_key,
-      headers: row.headers.map(([name, value]) => [fromBase64(name), fromBase64(value)]),
+      headers: decodeHeaders(row.headers),
       value: row.value,
     },
   }
-}
-
-function fromBase64(text: string | null): Buffer | null {
-  return text === null ? null : Buffer.from(text, 'base64')
 }

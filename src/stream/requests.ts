@@ -1,9 +1,20 @@
 // The requests that the stream makes, with what goes out and what comes back. The library's newest version stands for all: it fills
 // in what an older one lacks, except where this says otherwise.
-import type { fetchV17, findCoordinatorV6, heartbeatV4, joinGroupV9, leaveGroupV5 } from '@platformatic/kafka'
+import type {
+  describeConfigsV4,
+  fetchV17,
+  findCoordinatorV6,
+  heartbeatV4,
+  joinGroupV9,
+  leaveGroupV5,
+} from '@platformatic/kafka'
 import type { listOffsetsV9, metadataV12, offsetCommitV9, offsetFetchV9, syncGroupV5 } from '@platformatic/kafka'
 
 export interface KafkaRequests {
+  DescribeConfigs: {
+    request: describeConfigsV4.DescribeConfigsRequest
+    response: describeConfigsV4.DescribeConfigsResponse
+  }
   Fetch: { request: fetchV17.FetchRequest; response: fetchV17.FetchResponse }
   FindCoordinator: {
     request: findCoordinatorV6.FindCoordinatorRequest

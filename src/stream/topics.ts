@@ -3,6 +3,7 @@
 
 const PREFIX = 'lerian.streaming.'
 const DEAD_LETTERS = '.dlq'
+const COMMANDS = '.commands'
 const SOURCE = /^[a-z0-9][a-z0-9_-]*$/
 
 /** The longest source, in bytes (which are characters, by its grammar). */
@@ -23,4 +24,14 @@ export function factSource(topic: string): string | null {
 /** The `<source>` of a topic that holds a producer's dead letters; null for every other name. */
 export function deadLetterSource(topic: string): string | null {
   return topic.endsWith(DEAD_LETTERS) ? factSource(topic.slice(0, -DEAD_LETTERS.length)) : null
+}
+
+/** The topic that holds the dead letters of the facts of `topic`. */
+export function deadLetterTopic(topic: string): string {
+  return `${topic}${DEAD_LETTERS}`
+}
+
+/** The `<source>` of a topic of commands; null for every other name. */
+export function commandsSource(topic: string): string | null {
+  return topic.endsWith(COMMANDS) ? factSource(topic.slice(0, -COMMANDS.length)) : null
 }

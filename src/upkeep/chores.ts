@@ -1,9 +1,18 @@
 // The chores that there are.
 import { sweepLanes } from '../store/lanes.ts'
 import { makePartitions } from '../store/partitions.ts'
+import {
+  dropDeadLetterDays,
+  dropStrayDeadLetters,
+  findStrayDeadLetters,
+  makeDeadLetterDays,
+} from '../store/producer-dead-letters.ts'
 import type { Chore } from './upkeep.ts'
 
 const SWEEP_EVERY_MS = 60_000
+const DAY_MS = 24 * 3600 * 1000
+/** By how much the clock of another replica may be behind ours. */
+const CLOCK_SKEW_MS = 5 * 60_000
 
 /** Makes the coming weeks' partitions before anything is written to them. */
 export function partitionChore(options: { everyMs: number; weeksAhead: number }): Chore {
@@ -26,6 +35,38 @@ export function sweepChore(onFound: (lanes: number) => void): Chore {
       const lanes = await sweepLanes(client)
       onFound(lanes)
       return lanes > 0 ? { lanes } : null
+    },
+  }
+}
+
+/** Makes the coming days' partitions of the producers' dead letters: the last ones before its own next run, and a day more. */
+export function deadLetterDaysChore(options: { everyMs: number }): Chore {
+  const days = Math.ceil(options.everyMs / DAY_MS) + 1
+  return {
+    name: 'dead_letter_days',
+    everyMs: options.everyMs,
+    run: async (client, now) => {
+      const made = await makeDeadLetterDays(client, new Date(now.getTime() - CLOCK_SKEW_MS), days)
+      return made > 0 ? { made } : null
+    },
+  }
+}
+
+/**
+ * Drops the producers' dead letters that were seen longer ago than `retentionMs`, by whole days: so they are kept for up to a day more.
+ * `onStrays` is called while there are some whose day has no partition; there should never be any.
+ */
+export function deadLetterPruneChore(options: { everyMs: number; retentionMs: number; onStrays: () => void }): Chore {
+  return {
+    name: 'dead_letter_prune',
+    everyMs: options.everyMs,
+    run: async (client, now) => {
+      const before = new Date(now.getTime() - options.retentionMs)
+      const dropped = await dropDeadLetterDays(client, before)
+      const strays = await findStrayDeadLetters(client, before)
+      if (strays.any && strays.allOver) await dropStrayDeadLetters(client)
+      else if (strays.any) options.onStrays()
+      return dropped > 0 ? { dropped } : null
     },
   }
 }

@@ -19,8 +19,20 @@ describe('health', () => {
     await using control = await testControl({ checks })
     const { status, body } = await control.call({ url: '/readyz' })
     assert.equal(status, 200)
-    const expected = checks.map(({ name }) => ({ name, problem: null }))
+    const expected = checks.map(({ name }) => ({ name, problem: null, advisory: false }))
     assert.deepEqual(body, { status: 'ready', checks: expected })
+  })
+
+  test('what is only observed is shown, and never a reason for not being ready', async () => {
+    const observed = { name: 'dead_letters', check: () => 'no broker answers', advisory: true }
+    await using control = await testControl({ checks: [{ name: 'database', check: () => null }, observed] })
+    const { status, body } = await control.call({ url: '/readyz' })
+    assert.equal(status, 200)
+    const { checks } = body as { checks: object[] }
+    assert.deepEqual(checks[1], { name: 'dead_letters', problem: 'no broker answers', advisory: true })
+    await using failing = await testControl({ checks: [{ name: 'database', check: () => 'away' }, observed] })
+    const { errors } = assertProblem(await failing.call({ url: '/readyz' }), 503, 'unavailable')
+    assert.deepEqual(errors, [{ path: 'database', message: 'away' }])
   })
 
   test('else it says which are not, and what is wrong', async () => {

@@ -226,6 +226,7 @@ describe('the stream', () => {
       stream: {
         lag: () => [
           {
+            group: 'facts',
             topic: 'lerian.streaming.lender',
             partition: 0,
             position: 12n,
@@ -237,6 +238,7 @@ describe('the stream', () => {
             lastProgressAt: 0,
           },
           {
+            group: 'dead',
             topic: 'lerian.streaming.lender',
             partition: 1,
             position: null,
@@ -248,20 +250,42 @@ describe('the stream', () => {
             lastProgressAt: 0,
           },
         ],
-        topics: () => [{ topic: 'other', state: 'foreign', problem: null, partitions: 3 }],
+        topics: () => [
+          {
+            topic: 'lerian.streaming.lender',
+            kind: 'facts',
+            state: 'sick',
+            problem: 'no leader',
+            partitions: 3,
+            maxMessageBytes: 1024,
+            deadLetters: 'too_small',
+          },
+        ],
       },
     })
     const lag = (await own.call({ url: '/admin/lag' })).body as {
-      items: { lag: number | null; problem: string | null }[]
+      items: { group: string; lag: number | null; problem: string | null }[]
     }
     assert.deepEqual(
-      lag.items.map((item) => [item.lag, item.problem]),
+      lag.items.map((item) => [item.group, item.lag, item.problem]),
       [
-        [5, null],
-        [null, 'not leader'],
+        ['facts', 5, null],
+        ['dead', null, 'not leader'],
       ],
     )
     const topics = await own.call({ url: '/admin/topics' })
-    assert.deepEqual(topics.body, { items: [{ topic: 'other', state: 'foreign', problem: null, partitions: 3 }] })
+    assert.deepEqual(topics.body, {
+      items: [
+        {
+          topic: 'lerian.streaming.lender',
+          kind: 'facts',
+          state: 'sick',
+          problem: 'no leader',
+          partitions: 3,
+          max_message_bytes: 1024,
+          dead_letters: 'too_small',
+        },
+      ],
+    })
   })
 })

@@ -13,6 +13,8 @@ export interface ReadinessCheck {
   name: string
   /** Null when all is well, else one readable sentence without secrets: everybody may read it. A rejection is a problem, untold. */
   check: () => Promise<string | null> | string | null
+  /** Shown, and never a reason for not being ready: what it is about is observed only. */
+  advisory?: boolean
 }
 
 export interface HealthDeps {
@@ -55,7 +57,7 @@ function addReadiness(api: Api, { checks, log }: HealthDeps): void {
     },
     handler: async (request, reply) => {
       const results = await Promise.all(checks.map((check) => run(check, log)))
-      const failing = results.filter(({ problem }) => problem !== null)
+      const failing = results.filter(({ problem, advisory }) => problem !== null && !advisory)
       if (failing.length === 0) return { status: 'ready' as const, checks: results }
       const names = failing.map(({ name }) => name).join(', ')
       const problem = problemOf(new HubError('unavailable', `Not ready: ${names}.`), request.id)
@@ -65,12 +67,14 @@ function addReadiness(api: Api, { checks, log }: HealthDeps): void {
   })
 }
 
-async function run({ name, check }: ReadinessCheck, log: Log): Promise<{ name: string; problem: string | null }> {
+type Checked = { name: string; problem: string | null; advisory: boolean }
+
+async function run({ name, check, advisory = false }: ReadinessCheck, log: Log): Promise<Checked> {
   try {
-    return { name, problem: await check() }
+    return { name, problem: await check(), advisory }
   } catch (error) {
     log.warn({ check: name, err: error }, CHECK_FAILED)
-    return { name, problem: CHECK_FAILED }
+    return { name, problem: CHECK_FAILED, advisory }
   }
 }
 

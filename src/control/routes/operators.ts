@@ -1,6 +1,7 @@
 // /admin: what operators look at across tenants, and the breaker that they reset.
 import { Type } from 'typebox'
-import type { PartitionLag, TopicStanding } from '../../stream/stream.ts'
+import type { TopicReport } from '../../stream/standing.ts'
+import type { PartitionLag } from '../../stream/stream.ts'
 import { listDeadLetters } from '../../store/deliveries.ts'
 import { listTenants, type TenantBacklog } from '../../store/tenants.ts'
 import type { Api } from '../api.ts'
@@ -14,6 +15,7 @@ import {
   TopicSchema,
   type PartitionLagJson,
   type TenantJson,
+  type TopicJson,
 } from '../schemas/operators.ts'
 import type { DeliveryDeps } from '../deliveries.ts'
 import { isoTimeOrNull } from '../views/bytes.ts'
@@ -25,10 +27,14 @@ const DEAD_LETTERS = 'dead-letters'
 const TENANTS = 'tenants'
 const tags = ['operators']
 
-/** What the stream's consumer says of itself; nothing where this process runs none. */
+export interface GroupLag extends PartitionLag {
+  group: string
+}
+
+/** What the streams' consumers say of themselves; nothing where this process runs none. */
 export interface StreamView {
-  lag(): PartitionLag[]
-  topics(): TopicStanding[]
+  lag(): GroupLag[]
+  topics(): TopicReport[]
 }
 
 export interface OperatorDeps extends DeliveryDeps {
@@ -98,7 +104,7 @@ function addLag(api: Api, { stream }: OperatorDeps): void {
     config: { access: 'admin' },
     schema: {
       operationId: 'getLag',
-      summary: 'The partitions that this process reads, and how far behind it is',
+      summary: 'The partitions that this process reads, by consumer group, and how far behind it is',
       tags,
       response: { 200: Type.Object({ items: Type.Array(refer(PartitionLagSchema)) }) },
     },
@@ -114,10 +120,11 @@ function addTopics(api: Api, { stream }: OperatorDeps): void {
     schema: {
       operationId: 'getTopics',
       summary: "The broker's topics, and how each stands",
+      description: 'As this process sees them. The limits of sizes are as old as its last look.',
       tags,
       response: { 200: Type.Object({ items: Type.Array(refer(TopicSchema)) }) },
     },
-    handler: async () => ({ items: stream.topics() }),
+    handler: async () => ({ items: stream.topics().map(viewTopic) }),
   })
 }
 
@@ -132,8 +139,21 @@ function viewTenant(t: TenantBacklog): TenantJson {
   }
 }
 
-function viewLag(l: PartitionLag): PartitionLagJson {
+function viewTopic(t: TopicReport): TopicJson {
   return {
+    topic: t.topic,
+    kind: t.kind,
+    state: t.state,
+    problem: t.problem,
+    partitions: t.partitions,
+    max_message_bytes: t.maxMessageBytes,
+    dead_letters: t.deadLetters,
+  }
+}
+
+function viewLag(l: GroupLag): PartitionLagJson {
+  return {
+    group: l.group,
     topic: l.topic,
     partition: l.partition,
     position: numberOrNull(l.position),

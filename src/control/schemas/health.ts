@@ -8,6 +8,12 @@ export const Readiness = named(
   'Readiness',
   Type.Object({
     status: Type.Literal('ready'),
-    checks: Type.Array(Type.Object({ name: Type.String(), problem: Nullable(Type.String()) })),
+    checks: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        problem: Nullable(Type.String()),
+        advisory: Type.Boolean({ description: 'Its problem is shown here, and never makes a 503.' }),
+      }),
+    ),
   }),
 )

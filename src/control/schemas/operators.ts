@@ -79,6 +79,7 @@ export const TenantQuery = Type.Object(pageQuery, closed)
 export const PartitionLagSchema = named(
   'PartitionLag',
   Type.Object({
+    group: Type.String({ description: "The consumer group: the facts', or the producers' dead letters'." }),
     topic: Type.String(),
     partition: Type.Integer(),
     position: Nullable(Type.Integer({ description: 'The next offset to be read.' })),
@@ -95,9 +96,20 @@ export const TopicSchema = named(
   'Topic',
   Type.Object({
     topic: Type.String(),
-    state: Type.Enum(['subscribed', 'sick', 'foreign']),
-    problem: Nullable(Type.String()),
+    kind: Type.Enum(['facts', 'dead_letters', 'commands', 'other'], { description: "By the topic's name." }),
+    state: Type.Enum(['subscribed', 'sick', 'ignored', 'foreign'], {
+      description:
+        'subscribed: read; sick: the broker reports it as broken, and what is healthy of it is read; ignored: commands, never read; foreign: not in the grammar of names.',
+    }),
+    problem: Nullable(Type.String({ description: 'What the broker says of a sick one.' })),
     partitions: Type.Integer(),
+    max_message_bytes: Nullable(Type.Integer({ description: 'Null: not known, or an ACL forbids the question.' })),
+    dead_letters: Nullable(
+      Type.Enum(['ok', 'missing', 'too_small', 'unknown'], {
+        description:
+          'Of a topic of facts: whether its dead letters have room. missing: there is no such topic; too_small: it takes smaller messages than this one; unknown: a limit is not known.',
+      }),
+    ),
   }),
 )
 
@@ -105,3 +117,4 @@ export type QuarantinedJson = Static<typeof QuarantinedSchema>
 export type BreakerJson = Static<typeof BreakerSchema>
 export type TenantJson = Static<typeof TenantSchema>
 export type PartitionLagJson = Static<typeof PartitionLagSchema>
+export type TopicJson = Static<typeof TopicSchema>
