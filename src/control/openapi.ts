@@ -4,7 +4,19 @@ import { ProblemSchema } from './schemas/common.ts'
 import { AttemptSchema, DeadLetterSchema, DeliveryDetail, DeliverySchema } from './schemas/delivery.ts'
 import { EventSchema, Explanation, IngestVerdict } from './schemas/event.ts'
 import { Health, Readiness } from './schemas/health.ts'
-import { BreakerSchema, PartitionLagSchema, QuarantinedSchema, TenantSchema, TopicSchema } from './schemas/operators.ts'
+import {
+  BreakerSchema,
+  PartitionLagSchema,
+  QuarantineCounts,
+  QuarantinedSchema,
+  TenantSchema,
+  TopicSchema,
+} from './schemas/operators.ts'
+import {
+  ProducerDeadLetterCounts,
+  ProducerDeadLetterDetail,
+  ProducerDeadLetterSchema,
+} from './schemas/producer-dead-letter.ts'
 import { ReplayCountSchema, ReplaySchema } from './schemas/replay.ts'
 import { SecretRotated, SubscriptionCreated, SubscriptionSchema, VerificationSchema } from './schemas/subscription.ts'
 
@@ -47,6 +59,10 @@ const NAMED = [
   IngestVerdict,
   PartitionLagSchema,
   ProblemSchema,
+  ProducerDeadLetterCounts,
+  ProducerDeadLetterDetail,
+  ProducerDeadLetterSchema,
+  QuarantineCounts,
   QuarantinedSchema,
   Readiness,
   ReplayCountSchema,

@@ -16,6 +16,7 @@ import { eventRoutes, type EventRouteDeps } from './routes/events.ts'
 import { healthRoutes, type ReadinessCheck } from './routes/health.ts'
 import { ingestRoutes, type IngestRouteDeps } from './routes/ingest.ts'
 import { operatorRoutes, type StreamView } from './routes/operators.ts'
+import { producerDeadLetterRoutes } from './routes/producer-dead-letters.ts'
 import { quarantineRoutes } from './routes/quarantine.ts'
 import { replayRoutes } from './routes/replays.ts'
 import { subscriptionActionRoutes } from './routes/subscription-actions.ts'
@@ -77,6 +78,7 @@ async function addRoutes(api: Api, deps: ControlDeps, verification: Verification
   replayRoutes(api, deps)
   eventRoutes(api, deps)
   quarantineRoutes(api, deps)
+  producerDeadLetterRoutes(api, deps)
   operatorRoutes(api, deps)
   breakerRoutes(api, deps)
   // In a scope of its own: it takes bodies of any type, as bytes.

@@ -125,7 +125,7 @@ export type DeadLetterGroup = (typeof DEAD_LETTER_GROUPS)[number]
 
 /** How many there are that have these in common; what they were not grouped by is null. */
 export interface DeadLetterCount {
-  at: Date | null
+  bucket: Date | null
   source: string | null
   cause_kind: string | null
   error_class: string | null
@@ -146,7 +146,7 @@ export async function countProducerDeadLetters(
 }
 
 const COUNT = `
-select case when $9::text is not null then date_trunc($9, seen_at, 'UTC') end as at,
+select case when $9::text is not null then date_trunc($9, seen_at, 'UTC') end as bucket,
   case when 'source' = any($8::text[]) then source end as source,
   case when 'cause_kind' = any($8) then cause_kind end as cause_kind,
   case when 'error_class' = any($8) then error_class end as error_class,

@@ -60,6 +60,44 @@ export async function findQuarantined(db: Database, id: string): Promise<Quarant
 
 const FIND_QUARANTINED = 'select * from quarantine where id = $1'
 
+export const QUARANTINE_GROUPS = ['reason', 'source'] as const
+
+export type QuarantineGroup = (typeof QUARANTINE_GROUPS)[number]
+
+/** How many there are that have these in common; what they were not grouped by is null. */
+export interface QuarantineCount {
+  bucket: Date | null
+  reason: string | null
+  source: string | null
+  count: number
+  last_at: Date
+}
+
+/** Counts by `by`, and in time by `bucket` where one is given: the newest bucket first, in it the most frequent first. */
+export async function countQuarantine(
+  db: Database,
+  wanted: Pick<QuarantineList, 'reason' | 'source' | 'since' | 'until'> & {
+    by: readonly QuarantineGroup[]
+    bucket: 'hour' | 'day' | null
+    limit: number
+  },
+): Promise<QuarantineCount[]> {
+  const { reason, source, since, until, by, bucket, limit } = wanted
+  const { rows } = await db.query<QuarantineCount>(COUNT_QUARANTINE, [reason, source, since, until, by, bucket, limit])
+  return rows
+}
+
+const COUNT_QUARANTINE = `
+select case when $6::text is not null then date_trunc($6, quarantined_at, 'UTC') end as bucket,
+  case when 'reason' = any($5::text[]) then reason end as reason,
+  case when 'source' = any($5) then source end as source,
+  count(*)::integer as count, max(quarantined_at) as last_at
+from quarantine
+where ($1::text is null or reason = $1) and ($2::text is null or source = $2)
+  and ($3::timestamptz is null or quarantined_at >= $3) and ($4::timestamptz is null or quarantined_at < $4)
+group by 1, 2, 3
+order by 1 desc, count(*) desc, 2, 3 limit $7`
+
 function fitting(sizes: readonly { id: string; bytes: number }[], maxBytes: number): string[] {
   let total = 0
   const beyond = sizes.findIndex(({ bytes }, nth) => (total += bytes) > maxBytes && nth > 0)

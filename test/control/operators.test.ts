@@ -45,6 +45,8 @@ async function quarantine(given: {
   return id
 }
 
+const hour = (at: string): string => `${at.slice(0, 13)}:00:00.000Z`
+
 describe('the quarantine', () => {
   test('shows a record whole: readable, and every byte of it', async () => {
     const id = await quarantine({
@@ -106,6 +108,54 @@ describe('the quarantine', () => {
       found.map(({ id }) => id),
       made.reverse(),
     )
+  })
+
+  test('gives a value as a file', async () => {
+    const id = await quarantine({ reason: 'not_utf8', value: Buffer.from('<b>\0') })
+    const { status, headers, text } = await control.call({ url: `/admin/quarantine/${id}/body` })
+    assert.equal(status, 200)
+    assert.equal(headers['content-type'], 'application/octet-stream')
+    assert.equal(headers['content-disposition'], `attachment; filename="quarantined-${id}.bin"`)
+    assert.equal(text, '<b>\0')
+    const empty = await quarantine({ reason: 'not_utf8' })
+    for (const none of [empty, uuid7()])
+      assertProblem(await control.call({ url: `/admin/quarantine/${none}/body` }), 404, 'not_found')
+  })
+
+  test('is counted by reason and source, and over time', async () => {
+    const start = control.clock.now()
+    const time = (seconds: number): string => new Date(start + seconds * 1000).toISOString()
+    for (const [reason, source] of [
+      ['invalid_id', 'counted'],
+      ['invalid_id', 'counted'],
+      ['invalid_time', 'counted'],
+      ['invalid_id', undefined],
+    ] as const)
+      await quarantine({ reason, ...(source && { source }) })
+    control.clock.advance(3_600_000)
+    await quarantine({ reason: 'invalid_id', source: 'counted' })
+    const counts = async (query: string): Promise<unknown> =>
+      (await control.call({ url: `/admin/quarantine/counts?since=${time(0)}&${query}` })).body
+    assert.deepEqual(await counts(''), {
+      items: [
+        { reason: 'invalid_id', source: 'counted', count: 3, last_at: time(3604) },
+        { reason: 'invalid_id', source: null, count: 1, last_at: time(3) },
+        { reason: 'invalid_time', source: 'counted', count: 1, last_at: time(2) },
+      ],
+      more: false,
+    })
+    assert.deepEqual(await counts(`by=reason&source=counted&until=${time(3604)}&limit=1`), {
+      items: [{ reason: 'invalid_id', count: 2, last_at: time(1) }],
+      more: true,
+    })
+    assert.deepEqual(await counts('by=reason&bucket=hour&reason=invalid_id'), {
+      items: [
+        { bucket: hour(time(3604)), reason: 'invalid_id', count: 1, last_at: time(3604) },
+        { bucket: hour(time(0)), reason: 'invalid_id', count: 3, last_at: time(3) },
+      ],
+      more: false,
+    })
+    assertFaults(await control.call({ url: '/admin/quarantine/counts?by=topic&bucket=week' }), ['?by', '?bucket'])
   })
 
   test('refuses what it does not know', async () => {

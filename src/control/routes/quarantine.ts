@@ -1,11 +1,19 @@
 // /admin/quarantine: records that are no events, whole, for forensics.
 import { HubError } from '../../base/errors.ts'
 import type { Pool } from '../../store/pool.ts'
-import { findQuarantined, listQuarantine } from '../../store/quarantine.ts'
+import {
+  countQuarantine,
+  findQuarantined,
+  listQuarantine,
+  QUARANTINE_GROUPS,
+  type Quarantined,
+} from '../../store/quarantine.ts'
 import type { Api } from '../api.ts'
 import { decodeCursor, encodeCursor } from '../cursor.ts'
+import { Download, sendDownload } from '../download.ts'
 import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
-import { QuarantineQuery, QuarantinedSchema } from '../schemas/operators.ts'
+import { QuarantineCountQuery, QuarantineCounts, QuarantineQuery, QuarantinedSchema } from '../schemas/operators.ts'
+import { viewCounts } from '../views/counts.ts'
 import { viewQuarantined } from '../views/quarantine.ts'
 import { timeBounds } from './time-bounds.ts'
 
@@ -16,7 +24,9 @@ const tags = ['operators']
 
 export function quarantineRoutes(api: Api, deps: { pool: Pool }): void {
   addList(api, deps)
+  addCounts(api, deps)
   addRead(api, deps)
+  addBody(api, deps)
 }
 
 function addList(api: Api, { pool }: { pool: Pool }): void {
@@ -48,6 +58,34 @@ function addList(api: Api, { pool }: { pool: Pool }): void {
   })
 }
 
+function addCounts(api: Api, { pool }: { pool: Pool }): void {
+  api.route({
+    method: 'GET',
+    url: '/admin/quarantine/counts',
+    config: { access: 'admin' },
+    schema: {
+      operationId: 'countQuarantine',
+      summary: 'How many records were quarantined for what, of which source, and when',
+      tags,
+      querystring: QuarantineCountQuery,
+      response: { 200: refer(QuarantineCounts) },
+    },
+    handler: async (request) => {
+      const { limit = DEFAULT_LIMIT, by: wanted = 'reason,source', bucket = null, reason, source } = request.query
+      const by = QUARANTINE_GROUPS.filter((group) => wanted.split(',').includes(group))
+      const found = await countQuarantine(pool, {
+        reason: reason ?? null,
+        source: source ?? null,
+        ...timeBounds(request.query),
+        by,
+        bucket,
+        limit: limit + 1,
+      })
+      return viewCounts(found, { by, limit })
+    },
+  })
+}
+
 function addRead(api: Api, { pool }: { pool: Pool }): void {
   api.route({
     method: 'GET',
@@ -60,10 +98,31 @@ function addRead(api: Api, { pool }: { pool: Pool }): void {
       params: IdParams,
       response: { 200: refer(QuarantinedSchema) },
     },
-    handler: async (request) => {
-      const found = await findQuarantined(pool, request.params.id)
-      if (!found) throw new HubError('not_found', 'There is no such quarantined record.')
-      return viewQuarantined(found)
+    handler: async (request) => viewQuarantined(await findOne(pool, request.params.id)),
+  })
+}
+
+function addBody(api: Api, { pool }: { pool: Pool }): void {
+  api.route({
+    method: 'GET',
+    url: '/admin/quarantine/:id/body',
+    config: { access: 'admin', problems: ['not_found'] },
+    schema: {
+      operationId: 'downloadQuarantined',
+      summary: 'The value of one quarantined record, as a file',
+      tags,
+      params: IdParams,
+      response: { 200: Download },
+    },
+    handler: async (request, reply) => {
+      const { id, record } = await findOne(pool, request.params.id)
+      return await sendDownload(reply, `quarantined-${id}.bin`, record.value)
     },
   })
+}
+
+async function findOne(pool: Pool, id: string): Promise<Quarantined> {
+  const found = await findQuarantined(pool, id)
+  if (!found) throw new HubError('not_found', 'There is no such quarantined record.')
+  return found
 }

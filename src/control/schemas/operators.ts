@@ -1,9 +1,52 @@
 // What operators see: across tenants, and of the hub itself.
-import { Type, type Static } from 'typebox'
+import { Type, type Static, type TSchema } from 'typebox'
 import { REASON_CODES } from '../../event/reason.ts'
+import { QUARANTINE_GROUPS } from '../../store/quarantine.ts'
 import { Nullable, SourceName, Timestamp, Uuid, named, pageQuery, timeQuery } from './common.ts'
 
 const closed = { additionalProperties: false }
+
+export const RawHeaders = Type.Array(
+  Type.Object({
+    name: Nullable(Type.String()),
+    value: Nullable(Type.String({ description: 'For reading: bytes that are not UTF-8 are replaced by U+FFFD.' })),
+    name_base64: Nullable(Type.String()),
+    value_base64: Nullable(Type.String()),
+  }),
+  { description: 'As they came: in order, with duplicates.' },
+)
+
+/** Of counts: by what, over time too, and how many groups. */
+export function countQuery(groups: readonly string[], fallback: string) {
+  const group = `(${groups.join('|')})`
+  return {
+    by: Type.Optional(
+      Type.String({
+        pattern: `^${group}(,${group})*$`,
+        title: `one or several of ${groups.join(', ')}, separated by commas`,
+        default: fallback,
+      }),
+    ),
+    bucket: Type.Optional(
+      Type.Enum(['hour', 'day'], {
+        description: 'Counts for each hour or day (UTC), the newest first; none given: over all time.',
+      }),
+    ),
+    limit: pageQuery.limit,
+  }
+}
+
+/** What a request for counts answers; an item has those of `groups` that were asked for. */
+export function countsOf<Groups extends Record<string, TSchema>>(name: string, groups: Groups) {
+  const item = Type.Object({
+    ...Type.Partial(Type.Object(groups)).properties,
+    bucket: Type.Optional(Type.String({ ...Timestamp, description: 'When the hour or day begins.' })),
+    count: Type.Integer(),
+    last_at: Type.String({ ...Timestamp, description: 'Of the newest one.' }),
+  })
+  const more = Type.Boolean({ description: 'There are more groups than ?limit.' })
+  return named(`${name}s`, Type.Object({ items: Type.Array(item), more }))
+}
 
 export const QuarantinedSchema = named(
   'QuarantinedRecord',
@@ -18,15 +61,7 @@ export const QuarantinedSchema = named(
     offset: Nullable(Type.Integer()),
     record_time: Nullable(Timestamp),
     key_base64: Nullable(Type.String()),
-    headers: Type.Array(
-      Type.Object({
-        name: Nullable(Type.String()),
-        value: Nullable(Type.String({ description: 'For reading: bytes that are not UTF-8 are replaced by U+FFFD.' })),
-        name_base64: Nullable(Type.String()),
-        value_base64: Nullable(Type.String()),
-      }),
-      { description: 'As they came: in order, with duplicates.' },
-    ),
+    headers: RawHeaders,
     value_base64: Nullable(Type.String()),
     value_bytes: Type.Integer(),
   }),
@@ -41,6 +76,21 @@ export const QuarantineQuery = Type.Object(
   },
   closed,
 )
+
+export const QuarantineCountQuery = Type.Object(
+  {
+    ...timeQuery,
+    reason: Type.Optional(Type.Enum([...REASON_CODES])),
+    source: Type.Optional(SourceName),
+    ...countQuery(QUARANTINE_GROUPS, 'reason,source'),
+  },
+  closed,
+)
+
+export const QuarantineCounts = countsOf('QuarantineCount', {
+  reason: Nullable(Type.String()),
+  source: Nullable(Type.String()),
+})
 
 export const BreakerSchema = named(
   'Breaker',

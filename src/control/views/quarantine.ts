@@ -1,7 +1,7 @@
 // A quarantined record as operators see it: readable, and every byte as base64 beside it.
 import type { Quarantined } from '../../store/quarantine.ts'
 import type { QuarantinedJson } from '../schemas/operators.ts'
-import { isoTime, isoTimeOrNull } from './bytes.ts'
+import { isoTime, isoTimeOrNull, viewHeaders } from './bytes.ts'
 
 export function viewQuarantined({ record, ...kept }: Quarantined): QuarantinedJson {
   return {
@@ -15,12 +15,7 @@ export function viewQuarantined({ record, ...kept }: Quarantined): QuarantinedJs
     offset: record.position ? Number(record.position.offset) : null,
     record_time: isoTimeOrNull(record.timestamp === null ? null : new Date(record.timestamp)),
     key_base64: record.key?.toString('base64') ?? null,
-    headers: record.headers.map(([name, value]) => ({
-      name: name?.toString() ?? null,
-      value: value?.toString() ?? null,
-      name_base64: name?.toString('base64') ?? null,
-      value_base64: value?.toString('base64') ?? null,
-    })),
+    headers: viewHeaders(record.headers),
     value_base64: record.value?.toString('base64') ?? null,
     value_bytes: record.value?.length ?? 0,
   }
