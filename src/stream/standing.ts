@@ -3,10 +3,10 @@
 import type { TopicStanding } from './stream.ts'
 import { commandsSource, deadLetterSource, deadLetterTopic, factSource } from './topics.ts'
 
-export type TopicKind = 'facts' | 'dead_letters' | 'commands' | 'other'
+type TopicKind = 'facts' | 'dead_letters' | 'commands' | 'other'
 
 /** `missing`: there is no such topic; `too_small`: it takes smaller messages than the topic of the facts; `unknown`: a limit cannot be read. */
-export type DeadLetterRoom = 'ok' | 'missing' | 'too_small' | 'unknown'
+type DeadLetterRoom = 'ok' | 'missing' | 'too_small' | 'unknown'
 
 export interface TopicReport extends Omit<TopicStanding, 'state'> {
   kind: TopicKind

@@ -27,7 +27,7 @@ const DEAD_LETTERS = 'dead-letters'
 const TENANTS = 'tenants'
 const tags = ['operators']
 
-export interface GroupLag extends PartitionLag {
+interface GroupLag extends PartitionLag {
   group: string
 }
 
