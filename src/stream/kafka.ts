@@ -55,7 +55,8 @@ export function createKafkaStream(options: KafkaStreamOptions): Stream {
 type Parts = ReturnType<typeof compose>
 
 function compose(options: KafkaStreamOptions) {
-  const { clock, log, groupId, connection, accepts, handler } = options
+  const { clock, groupId, connection, accepts, handler } = options
+  const log = options.log.child({ stream: options.name })
   const timings = { ...TIMINGS, ...options.timings }
   const stop = new AbortController()
   const troubles = new Troubles(log, clock)
