@@ -11,7 +11,9 @@ export function createLog(level: LogLevel): Log {
     base: null,
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     formatters: { level: (label) => ({ level: label }) },
-    ...(process.stdout.isTTY && { transport: { target: 'pino-pretty', options: { ignore: 'pid,hostname' } } }),
+    ...(process.stdout.isTTY && {
+      transport: { target: 'pino-pretty', options: { ignore: 'pid,hostname', singleLine: true } },
+    }),
   })
 }
 

@@ -106,7 +106,7 @@ function assertNotQuarantined({ result }: Decided, error: unknown): void {
 
 async function writeTogether(decided: Decided[], { pool, clock }: IngestDeps): Promise<Written> {
   const now = new Date(clock.now())
-  const quarantined = decided.flatMap(toQuarantine)
+  const quarantined = decided.flatMap((each) => toQuarantine(each, now))
   const accepted = decided.filter(({ result }) => result.kind === 'accepted' || result.kind === 'duplicate')
   if (quarantined.length === 0) return await writeEvents(pool, accepted, now)
   return await transaction(pool, async (client) => {
@@ -130,12 +130,12 @@ function toArrived({ record, result }: Decided): ArrivedEvent[] {
   return 'event' in result ? [{ event: result.event, record }] : []
 }
 
-function toQuarantine({ record, result }: Decided): QuarantinedRecord[] {
+function toQuarantine({ record, result }: Decided, now: Date): QuarantinedRecord[] {
   if (result.kind !== 'quarantined') return []
   const { reason, detail } = result
   const source = record.topic.split('.')[2] ?? ''
   // Over HTTP the topic is made from an attribute that may hold anything; the raw headers keep what was sent.
   const known = isSource(source)
   const kept = { ...record, topic: record.position || known ? record.topic : '' }
-  return [{ id: recordId(record), reason, detail, source: known ? source : null, record: kept }]
+  return [{ id: recordId(record, now), reason, detail, source: known ? source : null, record: kept }]
 }

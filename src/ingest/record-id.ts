@@ -3,12 +3,11 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { IncomingRecord } from '../event/record.ts'
 
-/** A UUIDv7 of the record's time (0 where it has none) and a hash of its position; random where it has no position. */
-export function recordId({ topic, position, timestamp }: IncomingRecord): string {
-  const bytes = position
-    ? createHash('sha256').update(`${topic}:${position.partition}:${position.offset}`).digest().subarray(0, 16)
-    : randomBytes(16)
-  return uuid7Of(bytes, timestamp ?? 0)
+/** A UUIDv7 of the record's time (0 where it has none) and a hash of its position; without a position, of `seenAt` and chance. */
+export function recordId({ topic, position, timestamp }: IncomingRecord, seenAt: Date): string {
+  if (!position) return uuid7Of(randomBytes(16), seenAt.getTime())
+  const place = `${topic}:${position.partition}:${position.offset}`
+  return uuid7Of(createHash('sha256').update(place).digest().subarray(0, 16), timestamp ?? 0)
 }
 
 /** A UUIDv7 of when a record was seen, epoch ms; of several seen at once the order is kept (`place`: 0 to 4095). */

@@ -1,18 +1,10 @@
 // The grammar of topic names: `lerian.streaming.<source>` carries facts, with `.dlq` behind it the producers' dead letters, with
 // `.commands` what the hub never reads. A source is one segment without dots, so no name can be read in two ways.
+import { isSource } from '../event/source.ts'
 
 const PREFIX = 'lerian.streaming.'
 const DEAD_LETTERS = '.dlq'
 const COMMANDS = '.commands'
-const SOURCE = /^[a-z0-9][a-z0-9_-]*$/
-
-/** The longest source, in bytes (which are characters, by its grammar). */
-export const MAX_SOURCE_BYTES = 223
-
-/** Whether `text` may stand as a producing application's name. */
-export function isSource(text: string): boolean {
-  return text.length <= MAX_SOURCE_BYTES && SOURCE.test(text)
-}
 
 /** The `<source>` of a fact topic; null for every other name, `.dlq` and `.commands` among them. */
 export function factSource(topic: string): string | null {
