@@ -11,7 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { Admin } from '@platformatic/kafka'
 import { installKafka, type KafkaInstallation } from './kafka/install.ts'
-import { loggingConfiguration, serverProperties } from './kafka/settings.ts'
+import { loggingConfiguration, serverProperties, type KafkaPorts } from './kafka/settings.ts'
 
 const run = promisify(execFile)
 
@@ -23,11 +23,17 @@ const JVM_FLAGS = ['-Xmx512m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-
 export interface KafkaOptions {
   /** Broker settings laid over those of `serverProperties`. */
   properties?: Record<string, string>
+  /** Opens a second listener, SASL_SSL, at a port of its own; its certificate and mechanisms are the matter of `properties`. */
+  secure?: boolean
+  /** Laid over the JVM's own. */
+  javaFlags?: readonly string[]
 }
 
 export interface RunningKafka {
   /** `host:port`, as `STREAMING_HUB_KAFKA_BROKERS` takes it. */
   brokers: string[]
+  /** The second listener's `host:port`, where there is one. */
+  secure: string | null
   /** Kills the broker with SIGKILL, as a crash would; its data stays for `resume`. */
   kill(): Promise<void>
   /** Starts it again on the same port and data. Resolves when it answers. */
@@ -40,7 +46,8 @@ export interface RunningKafka {
 export async function startKafka(options: KafkaOptions = {}): Promise<RunningKafka> {
   const installation = await installKafka()
   const folder = await mkdtemp(join(tmpdir(), 'kafka-'))
-  const ports = await freePorts()
+  const { client, controller, secure } = await freePorts()
+  const ports = options.secure === true ? { client, controller, secure } : { client, controller }
   await prepare({ installation, folder, ports, more: options.properties ?? {} })
   const brokers = [`127.0.0.1:${ports.client}`]
   let broker: ChildProcess | null = null
@@ -50,7 +57,7 @@ export async function startKafka(options: KafkaOptions = {}): Promise<RunningKaf
     broker = null
   }
   const resume = async (): Promise<void> => {
-    broker ??= launch(installation, folder)
+    broker ??= launch(installation, folder, options.javaFlags ?? [])
     await answers(brokers, broker, folder)
   }
   const stop = async (): Promise<void> => {
@@ -61,21 +68,21 @@ export async function startKafka(options: KafkaOptions = {}): Promise<RunningKaf
     await stop()
     throw error
   })
-  return { brokers, kill, resume, stop }
+  return { brokers, secure: options.secure === true ? `127.0.0.1:${secure}` : null, kill, resume, stop }
 }
 
-async function freePorts(): Promise<{ client: number; controller: number }> {
-  const servers = [createServer(), createServer()]
+async function freePorts(): Promise<Required<KafkaPorts>> {
+  const servers = [createServer(), createServer(), createServer()]
   await Promise.all(servers.map((server) => once(server.listen(0, '127.0.0.1'), 'listening')))
-  const [client, controller] = servers.map((server) => (server.address() as AddressInfo).port) as [number, number]
+  const [client = 0, controller = 0, secure = 0] = servers.map((server) => (server.address() as AddressInfo).port)
   await Promise.all(servers.map((server) => once(server.close(), 'close')))
-  return { client, controller }
+  return { client, controller, secure }
 }
 
 interface Preparation {
   installation: KafkaInstallation
   folder: string
-  ports: { client: number; controller: number }
+  ports: KafkaPorts
   more: Record<string, string>
 }
 
@@ -115,10 +122,11 @@ function javaFlags(folder: string): string[] {
  */
 const BESIDE_A_READER = '( "$@" </dev/null; kill -9 0 ) & cat >/dev/null; rm -rf "$0"; kill -9 0'
 
-function launch(installation: KafkaInstallation, folder: string): ChildProcess {
+function launch(installation: KafkaInstallation, folder: string, more: readonly string[]): ChildProcess {
   const java = [
     'java',
     ...javaFlags(folder),
+    ...more,
     '-cp',
     installation.classPath,
     'kafka.Kafka',

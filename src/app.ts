@@ -1,9 +1,7 @@
 // The composition root: makes every part from the configuration, starts them in order and stops them in reverse. Only this file
 // constructs; what local mode brings up beside the hub is handed to it.
 import { randomUUIDv7 } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { rootCertificates } from 'node:tls'
 import { systemClock } from './base/clock.ts'
 import type { Log } from './base/log.ts'
 import { createRegistry } from './base/metrics.ts'
@@ -34,6 +32,7 @@ import { createPool } from './store/pool.ts'
 import type { Pool } from './store/pool.ts'
 import { ReadyListener, readyNotifier } from './store/ready-channel.ts'
 import { isReachable, schemaReady } from './store/schema-gate.ts'
+import { kafkaConnection } from './stream/connection.ts'
 import { createKafkaStream } from './stream/kafka.ts'
 import { progressProblem } from './stream/progress.ts'
 import { createReconciler } from './stream/reconciler.ts'
@@ -77,7 +76,8 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
     config.role === 'ingest' ? null : createDispatcher(config, { ...surroundings, registry, destinations })
   const onWoken = dispatcher ? () => dispatcher.wake() : readyNotifier(pool, systemClock)
   const ingestDeps = { pool, clock: systemClock, log, metrics: ingestMetrics(registry), onWoken }
-  const connection = await kafkaConnection(config, surroundings.brokers)
+  const clientId = `streaming-hub ${hostname()} ${process.pid}`
+  const connection = await kafkaConnection({ ...config.kafka, brokers: surroundings.brokers, clientId }, systemClock)
   const streams = config.role === 'delivery' ? null : createStreams(config, { log, registry, connection, ingestDeps })
   const control = createControl(config, { log, registry, destinations, ingestDeps, streams })
   const upkeep = createUpkeep(config, { pool, log, dispatcher })
@@ -175,17 +175,6 @@ const DEAD_LETTER_BYTES = 16 << 20
 
 /** Whoever tries the hub out restarts it often: a member that was killed is missed after six seconds, the least that Kafka allows. */
 const LOCAL_TIMINGS = { sessionTimeoutMs: 6_000, rebalanceTimeoutMs: 10_000, heartbeatIntervalMs: 1_000 }
-
-async function kafkaConnection({ kafka }: Config, brokers: readonly string[]): Promise<KafkaConnection> {
-  const ca =
-    kafka.caCert === null || kafka.caCert.startsWith('-----') ? kafka.caCert : await readFile(kafka.caCert, 'utf8')
-  return {
-    brokers,
-    clientId: `streaming-hub ${hostname()} ${process.pid}`,
-    sasl: kafka.sasl ?? undefined,
-    tls: kafka.tlsEnabled ? (ca === null ? {} : { ca: [...rootCertificates, ca] }) : undefined,
-  }
-}
 
 function createControl(
   config: Config,

@@ -30,6 +30,8 @@ export interface Config {
     /** PEM text, or the path of a PEM file. */
     caCert: string | null
     sasl: { mechanism: SaslMechanism; username: string; password: string } | null
+    /** In place of `sasl`: OAUTHBEARER, with tokens by the client credentials grant. */
+    oauth: { tokenUrl: string; clientId: string; clientSecret: string; scope: string | null } | null
   }
   /** The tenant of callers who carry none, in a single-tenant installation. */
   tenantId: string
@@ -127,6 +129,12 @@ const later = <V extends Variable<unknown, string | null>>(variable: V): V & { l
 
 const groupName = matching(/^[A-Za-z0-9._-]{1,200}$/, 'letters, digits, dots, hyphens and underscores, at most 200')
 
+const pemOrPath: Parser<string> = {
+  expected: 'PEM text or the path of a PEM file',
+  parse: (value) =>
+    value.includes('-----BEGIN CERTIFICATE-----') ? value : text('the path of a PEM file').parse(value),
+}
+
 /** By name, without the prefix `STREAMING_HUB_`. */
 export const variables = {
   ENV: to(oneOf('local', 'staging', 'production'), 'local', 'Where it runs: the last two refuse insecure options'),
@@ -160,11 +168,21 @@ export const variables = {
   KAFKA_GROUP: to(groupName, 'streaming-hub', 'The consumer group of the facts'),
   DLQ_GROUP: to(groupName, 'streaming-hub-dlq', "The consumer group of the producers' dead letters"),
   KAFKA_TLS_ENABLED: to(flag, 'false', 'TLS to the brokers'),
-  KAFKA_CA_CERT: optional(text('PEM text or the path of a PEM file', 100_000), 'Trusted beside the public authorities'),
-  KAFKA_SCRAM_MECHANISM: optional(oneOf('SCRAM-SHA-256', 'SCRAM-SHA-512', 'PLAIN'), 'How to log in to the brokers'),
+  KAFKA_CA_CERT: optional(pemOrPath, 'Trusted beside the public authorities'),
+  KAFKA_SCRAM_MECHANISM: optional(
+    oneOf('SCRAM-SHA-256', 'SCRAM-SHA-512', 'PLAIN'),
+    'How to log in to the brokers by password',
+  ),
   KAFKA_SCRAM_USERNAME: optional(text('a user name'), 'For the mechanism'),
   KAFKA_SCRAM_PASSWORD: secret(text('a password'), 'For the mechanism'),
-  ALLOW_INSECURE_KAFKA: to(flag, 'false', 'Staging may then reach Kafka without TLS'),
+  KAFKA_OAUTH_TOKEN_URL: optional(
+    url('https', 'http'),
+    'In place of `KAFKA_SCRAM_…`: where tokens for OAUTHBEARER come from; `https` outside local',
+  ),
+  KAFKA_OAUTH_CLIENT_ID: optional(text('a client id'), 'For the tokens'),
+  KAFKA_OAUTH_CLIENT_SECRET: secret(text('a client secret'), 'For the tokens'),
+  KAFKA_OAUTH_SCOPE: optional(text('scopes, separated by spaces'), 'Asked for with the tokens'),
+  ALLOW_INSECURE_KAFKA: to(flag, 'false', 'Staging may then reach Kafka, and fetch its tokens, without TLS'),
 
   TENANT_ID: to(
     text('a tenant id of at most 256 characters', 256),
@@ -286,15 +304,23 @@ function checkAgreement(v: Values, refuse: Refuse): void {
   if (v.PRE_STOP_DRAIN_TIMEOUT >= v.SHUTDOWN_TIMEOUT)
     refuse('PRE_STOP_DRAIN_TIMEOUT', 'leaves no time to stop: expected less than the shutdown time-out')
   if (v.KAFKA_GROUP === v.DLQ_GROUP) refuse('DLQ_GROUP', 'is the group of the facts: expected another')
-  const sasl = [v.KAFKA_SCRAM_MECHANISM, v.KAFKA_SCRAM_USERNAME, v.KAFKA_SCRAM_PASSWORD].filter(
-    (value) => value !== null,
-  )
-  if (sasl.length !== 0 && sasl.length !== 3)
-    refuse('KAFKA_SCRAM_MECHANISM', 'is incomplete: expected all of mechanism, user name and password, or none')
+  checkKafkaLogin(v, refuse)
   if (v.PLUGIN_AUTH_ENABLED && !v.PLUGIN_AUTH_ADDRESS)
     refuse('PLUGIN_AUTH_ADDRESS', 'is not set: expected the address of the authorization service, which is enabled')
   if (v.AUTH_JWKS_URL && !v.AUTH_ISSUER) refuse('AUTH_ISSUER', 'is not set: expected the issuer of the tokens')
   if (v.AUTH_JWKS_URL && !v.AUTH_AUDIENCE) refuse('AUTH_AUDIENCE', 'is not set: expected the audience of the tokens')
+}
+
+function checkKafkaLogin(v: Values, refuse: Refuse): void {
+  const sasl = [v.KAFKA_SCRAM_MECHANISM, v.KAFKA_SCRAM_USERNAME, v.KAFKA_SCRAM_PASSWORD]
+  const oauth = [v.KAFKA_OAUTH_TOKEN_URL, v.KAFKA_OAUTH_CLIENT_ID, v.KAFKA_OAUTH_CLIENT_SECRET]
+  const [isSasl, isOauth] = [sasl, oauth].map((values) => values.some((value) => value !== null))
+  if (isSasl && isOauth)
+    refuse('KAFKA_OAUTH_TOKEN_URL', 'is a second login beside KAFKA_SCRAM_MECHANISM: expected one of them')
+  else if (isSasl && sasl.includes(null))
+    refuse('KAFKA_SCRAM_MECHANISM', 'is incomplete: expected all of mechanism, user name and password, or none')
+  else if ((isOauth || v.KAFKA_OAUTH_SCOPE) && oauth.includes(null))
+    refuse('KAFKA_OAUTH_TOKEN_URL', 'is incomplete: expected all of token URL, client id and client secret, or none')
 }
 
 function checkKek(v: Values, env: Environment, refuse: Refuse): void {
@@ -330,6 +356,8 @@ function checkSafety(v: Values, refuse: Refuse): void {
     refuse('POSTGRES_DSN', 'does not ask for TLS: expected sslmode=verify-full (or verify-ca, or require)')
   if (v.KAFKA_BROKERS && !v.KAFKA_TLS_ENABLED && !v.ALLOW_INSECURE_KAFKA && !v.KAFKA_BROKERS.every(isLoopback))
     refuse('KAFKA_TLS_ENABLED', `is false: expected true in ${v.ENV}`)
+  if (v.KAFKA_OAUTH_TOKEN_URL?.startsWith('http:') && !v.ALLOW_INSECURE_KAFKA)
+    refuse('KAFKA_OAUTH_TOKEN_URL', `is not encrypted: expected https in ${v.ENV}`)
 }
 
 function isPrivateToMachineOrTls(dsn: URL): boolean {
@@ -415,6 +443,15 @@ function kafkaOf(v: Values): Config['kafka'] {
       username: v.KAFKA_SCRAM_USERNAME ?? '',
       password: v.KAFKA_SCRAM_PASSWORD ?? '',
     },
+    oauth:
+      v.KAFKA_OAUTH_TOKEN_URL === null
+        ? null
+        : {
+            tokenUrl: v.KAFKA_OAUTH_TOKEN_URL,
+            clientId: v.KAFKA_OAUTH_CLIENT_ID ?? '',
+            clientSecret: v.KAFKA_OAUTH_CLIENT_SECRET ?? '',
+            scope: v.KAFKA_OAUTH_SCOPE,
+          },
   }
 }
 

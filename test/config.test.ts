@@ -84,6 +84,33 @@ describe('values', () => {
     )
   })
 
+  it('the authority of the brokers, as text with its lines', () => {
+    const pem = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n'
+    assert.equal(
+      read('STREAMING_HUB_KAFKA_CA_CERT', pem, ({ kafka }) => kafka.caCert),
+      pem,
+    )
+  })
+
+  it('logins to the brokers: by password with each mechanism, or by token', () => {
+    const [username, password] = ['hub', 'secret']
+    for (const mechanism of ['SCRAM-SHA-256', 'SCRAM-SHA-512', 'PLAIN']) {
+      const { sasl, oauth } = loadConfig({
+        STREAMING_HUB_KAFKA_SCRAM_MECHANISM: mechanism,
+        STREAMING_HUB_KAFKA_SCRAM_USERNAME: username,
+        STREAMING_HUB_KAFKA_SCRAM_PASSWORD: password,
+      }).kafka
+      assert.deepEqual({ sasl, oauth }, { sasl: { mechanism, username, password }, oauth: null })
+    }
+    const { sasl, oauth } = loadConfig({
+      STREAMING_HUB_KAFKA_OAUTH_TOKEN_URL: 'https://id.example/token',
+      STREAMING_HUB_KAFKA_OAUTH_CLIENT_ID: 'hub',
+      STREAMING_HUB_KAFKA_OAUTH_CLIENT_SECRET: 'secret',
+    }).kafka
+    const expected = { tokenUrl: 'https://id.example/token', clientId: 'hub', clientSecret: 'secret', scope: null }
+    assert.deepEqual({ sasl, oauth }, { sasl: null, oauth: expected })
+  })
+
   it('intervals that the charts give in seconds are also taken as durations', () => {
     assert.equal(interval('60'), 60_000)
     assert.equal(interval('5m'), 300_000)
@@ -107,6 +134,8 @@ describe('values', () => {
     ['STREAMING_HUB_KAFKA_BROKERS', 'a:9092,'],
     ['STREAMING_HUB_KAFKA_BROKERS', ':9092'],
     ['STREAMING_HUB_KAFKA_GROUP', 'a group'],
+    ['STREAMING_HUB_KAFKA_SCRAM_MECHANISM', 'OAUTHBEARER'],
+    ['STREAMING_HUB_KAFKA_OAUTH_TOKEN_URL', 'id.example/token'],
     ['STREAMING_HUB_POSTGRES_DSN', 'mysql://db/hub'],
     ['STREAMING_HUB_TENANT_ID', ' padded'],
     ['STREAMING_HUB_DEV_KEK', 'c2hvcnQ='],
@@ -210,6 +239,15 @@ describe('production', () => {
       { STREAMING_HUB_POSTGRES_DSN: 'postgres://db.example/hub' },
       'STREAMING_HUB_POSTGRES_DSN',
     ],
+    [
+      'tokens for Kafka over http',
+      {
+        STREAMING_HUB_KAFKA_OAUTH_TOKEN_URL: 'http://id.example/token',
+        STREAMING_HUB_KAFKA_OAUTH_CLIENT_ID: 'hub',
+        STREAMING_HUB_KAFKA_OAUTH_CLIENT_SECRET: 'secret',
+      },
+      'STREAMING_HUB_KAFKA_OAUTH_TOKEN_URL',
+    ],
     ['Kafka without TLS', { STREAMING_HUB_KAFKA_TLS_ENABLED: 'false' }, 'STREAMING_HUB_KAFKA_TLS_ENABLED'],
     ['keys of a JWT over http', { STREAMING_HUB_AUTH_JWKS_URL: 'http://id.example' }, 'STREAMING_HUB_AUTH_JWKS_URL'],
     ['the local key', { STREAMING_HUB_DEV_KEK: KEK }, 'STREAMING_HUB_DEV_KEK'],
@@ -256,6 +294,20 @@ describe('variables that need each other', () => {
     ],
     ['a drain as long as the stop', { STREAMING_HUB_SHUTDOWN_TIMEOUT: '5s' }, 'STREAMING_HUB_PRE_STOP_DRAIN_TIMEOUT'],
     ['one group for both consumers', { STREAMING_HUB_DLQ_GROUP: 'streaming-hub' }, 'STREAMING_HUB_DLQ_GROUP'],
+    ['half of a login by token', { STREAMING_HUB_KAFKA_OAUTH_CLIENT_ID: 'hub' }, 'STREAMING_HUB_KAFKA_OAUTH_TOKEN_URL'],
+    ['a scope for no login', { STREAMING_HUB_KAFKA_OAUTH_SCOPE: 'kafka' }, 'STREAMING_HUB_KAFKA_OAUTH_TOKEN_URL'],
+    [
+      'two logins',
+      {
+        STREAMING_HUB_KAFKA_SCRAM_MECHANISM: 'PLAIN',
+        STREAMING_HUB_KAFKA_SCRAM_USERNAME: 'hub',
+        STREAMING_HUB_KAFKA_SCRAM_PASSWORD: 'secret',
+        STREAMING_HUB_KAFKA_OAUTH_TOKEN_URL: 'https://id.example/token',
+        STREAMING_HUB_KAFKA_OAUTH_CLIENT_ID: 'hub',
+        STREAMING_HUB_KAFKA_OAUTH_CLIENT_SECRET: 'secret',
+      },
+      'STREAMING_HUB_KAFKA_OAUTH_TOKEN_URL',
+    ],
     ['half of a login', { STREAMING_HUB_KAFKA_SCRAM_USERNAME: 'hub' }, 'STREAMING_HUB_KAFKA_SCRAM_MECHANISM'],
     ['an authorization service without address', { PLUGIN_AUTH_ENABLED: 'true' }, 'PLUGIN_AUTH_ADDRESS'],
     ['a key source without reference', { STREAMING_HUB_KEK_SOURCE: 'file' }, 'STREAMING_HUB_KEK_REF'],

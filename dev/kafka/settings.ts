@@ -1,15 +1,27 @@
 // What a one-node Kafka for tests is told: loopback only, everything replicated once, small internal topics, no waiting for more
 // members when a group is new, and sessions as short as a test wants them.
 
+export interface KafkaPorts {
+  client: number
+  controller: number
+  /** Of a second listener for clients, SASL_SSL. */
+  secure?: number
+}
+
 /** The text of a `server.properties`; `more` is laid over the defaults. */
-export function serverProperties(ports: { client: number; controller: number }, more: Record<string, string>): string {
+export function serverProperties(ports: KafkaPorts, more: Record<string, string>): string {
+  const forClients = [
+    `PLAINTEXT://127.0.0.1:${ports.client}`,
+    ...(ports.secure === undefined ? [] : [`SASL_SSL://127.0.0.1:${ports.secure}`]),
+  ].join()
   const properties = {
     'process.roles': 'broker,controller',
     'node.id': '1',
     'controller.quorum.voters': `1@127.0.0.1:${ports.controller}`,
     'controller.listener.names': 'CONTROLLER',
-    listeners: `PLAINTEXT://127.0.0.1:${ports.client},CONTROLLER://127.0.0.1:${ports.controller}`,
-    'advertised.listeners': `PLAINTEXT://127.0.0.1:${ports.client}`,
+    listeners: `${forClients},CONTROLLER://127.0.0.1:${ports.controller}`,
+    'advertised.listeners': forClients,
+    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT',
     'offsets.topic.num.partitions': '1',
     'offsets.topic.replication.factor': '1',
     'transaction.state.log.num.partitions': '1',

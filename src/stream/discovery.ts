@@ -4,10 +4,10 @@
 import { parseBroker, type Broker } from '@platformatic/kafka'
 import type { Clock } from '../base/clock.ts'
 import { backoff } from './backoff.ts'
-import { sentence } from './kafka-error.ts'
 import { emptyView, readCluster, type ClusterView, type TopicView } from './metadata.ts'
 import type { TopicStanding } from './stream.ts'
 import type { Troubles } from './troubles.ts'
+import { whyUnreachable } from './unreachable.ts'
 import { Waker } from './waker.ts'
 import type { Wire } from './wire.ts'
 
@@ -131,7 +131,7 @@ export class Discovery {
     } catch (error) {
       this.#failures++
       this.#connected = false
-      if (!stopped.aborted) troubles.raise(CLUSTER_UNREACHABLE, sentence(error))
+      if (!stopped.aborted) troubles.raise(CLUSTER_UNREACHABLE, whyUnreachable(error))
       throw error
     }
   }
