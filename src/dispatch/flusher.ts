@@ -10,7 +10,7 @@ import { flushOutcomes, leaseKey } from '../store/outcomes.ts'
 import type { Flushed, LaneOutcome, LaneStep } from '../store/outcomes.ts'
 import type { Pool } from '../store/pool.ts'
 import { transaction } from '../store/transaction.ts'
-import { isRecordFault } from '../store/fault.ts'
+import { mayBeRecordFault } from '../store/fault.ts'
 import { afterOutcome } from './breaker.ts'
 import type { DispatchMetrics } from './metrics.ts'
 
@@ -84,7 +84,7 @@ export class Flusher {
         return await this.#write(batch)
       } catch (error) {
         this.#metrics.flushFailures.inc()
-        if (isRecordFault(error)) return await this.#isolate(batch, error)
+        if (mayBeRecordFault(error)) return await this.#isolate(batch, error)
         this.#log.warn({ err: messageOf(error), outcomes: batch.length, retry_in_ms: pause }, 'outcomes not written')
         await this.#clock.sleep(pause, this.#given.signal)
       }

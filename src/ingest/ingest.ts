@@ -8,8 +8,8 @@ import type { Event } from '../event/event.ts'
 import type { ReasonCode } from '../event/reason.ts'
 import type { IncomingRecord } from '../event/record.ts'
 import { isSource } from '../event/source.ts'
-import { isRecordFault } from '../store/fault.ts'
-import { storeEvents, storeQuarantined } from '../store/inbox.ts'
+import { mayBeRecordFault } from '../store/fault.ts'
+import { isRefusedForItself, storeEvents, storeQuarantined } from '../store/inbox.ts'
 import type { ArrivedEvent, QuarantinedRecord } from '../store/inbox.ts'
 import type { Database, Pool } from '../store/pool.ts'
 import { transaction } from '../store/transaction.ts'
@@ -80,7 +80,7 @@ async function write(decided: Decided[], deps: IngestDeps): Promise<Written> {
   try {
     return await writeTogether(decided, deps)
   } catch (error) {
-    if (!isRecordFault(error)) throw error
+    if (!mayBeRecordFault(error)) throw error
     const [only] = decided
     if (decided.length === 1 && only) return await reject(only, error, deps)
     const middle = Math.ceil(decided.length / 2)
@@ -91,7 +91,7 @@ async function write(decided: Decided[], deps: IngestDeps): Promise<Written> {
 }
 
 async function reject(refused: Decided, error: unknown, deps: IngestDeps): Promise<Written> {
-  assertNotQuarantined(refused, error)
+  await assertOwnFault(refused, error, deps)
   const { position, topic } = refused.record
   deps.log.warn({ topic, ...position, err: messageOf(error) }, 'record refused by the database')
   const detail = `the database refused it: ${messageOf(error)}`.replaceAll('\0', '').slice(0, 300)
@@ -99,9 +99,11 @@ async function reject(refused: Decided, error: unknown, deps: IngestDeps): Promi
   return await writeTogether([refused], deps)
 }
 
-/** The quarantine takes any bytes; if it does not, something is wrong with us, and stalling is better than losing the record. */
-function assertNotQuarantined({ result }: Decided, error: unknown): void {
-  if (result.kind === 'quarantined') throw new Error('the quarantine refused a record', { cause: error })
+/** Where something else is wrong than what the record holds, stalling is better than quarantining whatever comes. */
+async function assertOwnFault({ record, result }: Decided, error: unknown, { pool, clock }: IngestDeps): Promise<void> {
+  if (!('event' in result)) throw new Error('the quarantine refused a record', { cause: error })
+  const arrived = { event: result.event, record }
+  if (!(await isRefusedForItself(pool, arrived, new Date(clock.now())))) throw error
 }
 
 async function writeTogether(decided: Decided[], { pool, clock }: IngestDeps): Promise<Written> {

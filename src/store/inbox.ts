@@ -1,8 +1,10 @@
 // How a batch enters: accepted events, their matches and the wake-ups of the lanes in one statement; quarantined records in another.
 import type { Event } from '../event/event.ts'
 import type { IncomingRecord } from '../event/record.ts'
-import type { Database } from './pool.ts'
+import { mayBeRecordFault } from './fault.ts'
+import type { Database, Pool } from './pool.ts'
 import { encodeHeaders, packed, timeOf } from './raw-record.ts'
+import { transaction } from './transaction.ts'
 
 export interface ArrivedEvent {
   event: Event
@@ -22,38 +24,72 @@ export interface Stored {
  * wakes the lanes. A duplicate writes nothing, also within the batch. One statement: all of it or nothing.
  */
 export async function storeEvents(db: Database, arrived: readonly ArrivedEvent[], now: Date): Promise<Stored> {
-  const data = packed(arrived.map(({ event }) => event.data))
   const { rows } = await db.query<Stored>({
     name: 'store_events',
     text: STORE_EVENTS,
-    values: [
-      now,
-      arrived.map(({ event }) => event.tenantId),
-      arrived.map(({ event }) => event.id),
-      arrived.map(({ event }) => event.source),
-      arrived.map(({ event }) => event.resourceType),
-      arrived.map(({ event }) => event.key),
-      arrived.map(({ event }) => event.schemaMajor),
-      arrived.map(({ event }) => JSON.stringify(event.attributes)),
-      arrived.map(({ event }) => event.traceparent),
-      arrived.map(({ event }) => event.tracestate),
-      data.blob,
-      data.offsets,
-      data.lengths,
-      arrived.map(({ record }) => record.topic),
-      arrived.map(({ record }) => record.position?.partition ?? null),
-      arrived.map(({ record }) => record.position?.offset ?? null),
-      arrived.map(({ record }) => timeOf(record.timestamp)),
-    ],
+    values: valuesOf(arrived, now),
   })
   return rows[0]!
 }
 
-// The lanes' rows are locked in their order before anything of them is read, so that two batches never deadlock, and a release
-// that happens at the same time is either seen here or sees the new wake_gen. See take_turns for the order of all locks. A lane
-// that waited for its lock is first updated as the snapshot has it, and its constraints are checked on that, before PostgreSQL
-// takes the newest row: so a lane that is woken gets all of its constrained columns set.
-const STORE_EVENTS = `
+/**
+ * Whether the database refuses the row of `arrived` for what it holds: one of the same id and place, but of plain content, would be
+ * taken, and this one, without its matches and deliveries, would not. Keeps neither. Rejects when the database cannot say.
+ */
+export async function isRefusedForItself(pool: Pool, arrived: ArrivedEvent, now: Date): Promise<boolean> {
+  const plain = { ...arrived, event: { ...arrived.event, ...PLAIN } }
+  return (await wouldTake(pool, plain, now)) && !(await wouldTake(pool, arrived, now))
+}
+
+async function wouldTake(pool: Pool, arrived: ArrivedEvent, now: Date): Promise<boolean> {
+  try {
+    await transaction(pool, async (client) => {
+      await client.query(`${INSERT_EVENTS} select count(*) from stored`, valuesOf([arrived], now))
+      await client.query('rollback')
+    })
+    return true
+  } catch (error) {
+    if (mayBeRecordFault(error)) return false
+    throw error
+  }
+}
+
+const PLAIN = {
+  tenantId: 'plain',
+  source: 'plain',
+  resourceType: 'plain',
+  key: 'plain.plain',
+  schemaMajor: 1,
+  attributes: {},
+  traceparent: null,
+  tracestate: null,
+  data: null,
+}
+
+function valuesOf(arrived: readonly ArrivedEvent[], now: Date): unknown[] {
+  const data = packed(arrived.map(({ event }) => event.data))
+  return [
+    now,
+    arrived.map(({ event }) => event.tenantId),
+    arrived.map(({ event }) => event.id),
+    arrived.map(({ event }) => event.source),
+    arrived.map(({ event }) => event.resourceType),
+    arrived.map(({ event }) => event.key),
+    arrived.map(({ event }) => event.schemaMajor),
+    arrived.map(({ event }) => JSON.stringify(event.attributes)),
+    arrived.map(({ event }) => event.traceparent),
+    arrived.map(({ event }) => event.tracestate),
+    data.blob,
+    data.offsets,
+    data.lengths,
+    arrived.map(({ record }) => record.topic),
+    arrived.map(({ record }) => record.position?.partition ?? null),
+    arrived.map(({ record }) => record.position?.offset ?? null),
+    arrived.map(({ record }) => timeOf(record.timestamp)),
+  ]
+}
+
+const INSERT_EVENTS = `
 with incoming as materialized (
   select * from unnest($2::text[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::text[], $9::text[], $10::text[],
     $12::integer[], $13::integer[], $14::text[], $15::integer[], $16::bigint[], $17::timestamptz[])
@@ -68,7 +104,13 @@ with incoming as materialized (
   from incoming order by place
   on conflict (tenant_id, ce_id) do nothing
   returning tenant_id, ce_id, seq, source, resource_type, event_key, schema_major
-), matched as (
+)`
+
+// The lanes' rows are locked in their order before anything of them is read, so that two batches never deadlock, and a release
+// that happens at the same time is either seen here or sees the new wake_gen. See take_turns for the order of all locks. A lane
+// that waited for its lock is first updated as the snapshot has it, and its constraints are checked on that, before PostgreSQL
+// takes the newest row: so a lane that is woken gets all of its constrained columns set.
+const STORE_EVENTS = `${INSERT_EVENTS}, matched as (
   select distinct e.seq, e.tenant_id, e.ce_id, s.id as subscription_id
   from stored e
   cross join lateral unnest(array[e.event_key, e.resource_type || '.*', '*']) as wanted(pattern)
