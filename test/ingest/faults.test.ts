@@ -7,12 +7,11 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { describe, test } from 'node:test'
 import { createRecordsBatch } from '@platformatic/kafka'
-import pg from 'pg'
 import { silentLog } from '../../src/base/log.ts'
 import { createRegistry } from '../../src/base/metrics.ts'
 import { ingest } from '../../src/ingest/ingest.ts'
 import { ingestMetrics } from '../../src/ingest/metrics.ts'
-import type { Pool } from '../../src/store/pool.ts'
+import { createPool, type Pool } from '../../src/store/pool.ts'
 import type { Stream } from '../../src/stream/stream.ts'
 import { manualClock } from '../support/clock.ts'
 import { testDatabase } from '../support/database.ts'
@@ -265,15 +264,8 @@ async function setScene(settings = 'lock_timeout=0') {
     hostname: '127.0.0.1',
     port: String(way.port),
   })
-  hub.search = ''
-  const pool = new pg.Pool({
-    connectionString: hub.href,
-    options: `-c ${settings}`,
-    max: 2,
-    connectionTimeoutMillis: 5_000,
-    types: { getTypeParser: (oid, format) => (oid === 20 ? Number : pg.types.getTypeParser(oid, format as 'text')) },
-  })
-  pool.on('error', () => undefined)
+  hub.search = new URLSearchParams({ options: `-c ${settings}` }).toString()
+  const pool = createPool({ dsn: hub.href, maxConnections: 2, applicationName: 'hub', onError: () => undefined })
   resources.defer(() => pool.end())
 
   const watch = new Watch()
@@ -385,9 +377,9 @@ async function whileLocked(scene: Scene, harm: (pid: number) => unknown): Promis
 
 /** Looks for sessions of the hub that wait for a lock, until stopped. */
 function whenever({ admin }: Scene, act: (waiting: { pid: number }) => Promise<void>): { stop: () => Promise<void> } {
-  let stopped = false
+  const stopping = new AbortController()
   const looking = (async () => {
-    while (!stopped) {
+    while (!stopping.signal.aborted) {
       const { rows } = await admin.query<{ pid: number }>(
         "select pid from pg_stat_activity where usename = $1 and wait_event_type = 'Lock' and datname = current_database()",
         [ROLE],
@@ -397,7 +389,7 @@ function whenever({ admin }: Scene, act: (waiting: { pid: number }) => Promise<v
   })()
   return {
     stop: async () => {
-      stopped = true
+      stopping.abort()
       await looking
     },
   }
