@@ -11,7 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { Admin } from '@platformatic/kafka'
 import { installKafka, type KafkaInstallation } from './kafka/install.ts'
-import { loggingConfiguration, serverProperties, type KafkaPorts } from './kafka/settings.ts'
+import { loggingConfiguration, serverProperties, type KafkaListener, type KafkaPorts } from './kafka/settings.ts'
 
 const run = promisify(execFile)
 
@@ -23,8 +23,8 @@ const JVM_FLAGS = ['-Xmx512m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-
 export interface KafkaOptions {
   /** Broker settings laid over those of `serverProperties`. */
   properties?: Record<string, string>
-  /** Opens a second listener, SASL_SSL, at a port of its own; its certificate and mechanisms are the matter of `properties`. */
-  secure?: boolean
+  /** Opens more listeners for clients, each at a port of its own; their certificates and mechanisms are the matter of `properties`. */
+  listeners?: Record<string, KafkaListener>
   /** Laid over the JVM's own. */
   javaFlags?: readonly string[]
 }
@@ -32,8 +32,8 @@ export interface KafkaOptions {
 export interface RunningKafka {
   /** `host:port`, as `STREAMING_HUB_KAFKA_BROKERS` takes it. */
   brokers: string[]
-  /** The second listener's `host:port`, where there is one. */
-  secure: string | null
+  /** The `host:port` of each of the other listeners, by name. */
+  listeners: Record<string, string>
   /** Kills the broker with SIGKILL, as a crash would; its data stays for `resume`. */
   kill(): Promise<void>
   /** Starts it again on the same port and data. Resolves when it answers. */
@@ -46,10 +46,12 @@ export interface RunningKafka {
 export async function startKafka(options: KafkaOptions = {}): Promise<RunningKafka> {
   const installation = await installKafka()
   const folder = await mkdtemp(join(tmpdir(), 'kafka-'))
-  const { client, controller, secure } = await freePorts()
-  const ports = options.secure === true ? { client, controller, secure } : { client, controller }
-  await prepare({ installation, folder, ports, more: options.properties ?? {} })
-  const brokers = [`127.0.0.1:${ports.client}`]
+  const wanted = Object.entries(options.listeners ?? {})
+  const [client = 0, controller = 0, ...others] = await freePorts(2 + wanted.length)
+  const listeners = wanted.map(([name, listener], index) => ({ name, ...listener, port: others[index] ?? 0 }))
+  const properties = options.properties ?? {}
+  await prepare({ installation, folder, ports: { client, controller, listeners }, more: properties })
+  const brokers = [`127.0.0.1:${client}`]
   let broker: ChildProcess | null = null
 
   const kill = async (): Promise<void> => {
@@ -68,15 +70,16 @@ export async function startKafka(options: KafkaOptions = {}): Promise<RunningKaf
     await stop()
     throw error
   })
-  return { brokers, secure: options.secure === true ? `127.0.0.1:${secure}` : null, kill, resume, stop }
+  const addresses = Object.fromEntries(listeners.map(({ name, port }) => [name, `127.0.0.1:${port}`]))
+  return { brokers, listeners: addresses, kill, resume, stop }
 }
 
-async function freePorts(): Promise<Required<KafkaPorts>> {
-  const servers = [createServer(), createServer(), createServer()]
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer())
   await Promise.all(servers.map((server) => once(server.listen(0, '127.0.0.1'), 'listening')))
-  const [client = 0, controller = 0, secure = 0] = servers.map((server) => (server.address() as AddressInfo).port)
+  const ports = servers.map((server) => (server.address() as AddressInfo).port)
   await Promise.all(servers.map((server) => once(server.close(), 'close')))
-  return { client, controller, secure }
+  return ports
 }
 
 interface Preparation {
@@ -105,7 +108,7 @@ async function formattedStorage(installation: KafkaInstallation, folder: string)
     return template
   const fresh = join(installation.folder, `formatting-${process.pid}`)
   const settings = join(folder, 'format.properties')
-  await writeFile(settings, serverProperties({ client: 9092, controller: 9093 }, { 'log.dirs': fresh }))
+  await writeFile(settings, serverProperties({ client: 9092, controller: 9093, listeners: [] }, { 'log.dirs': fresh }))
   const format = ['format', '--cluster-id', 'c3RyZWFtaW5nLWh1Yi10ZQ', '--config', settings]
   await run('java', [...javaFlags(folder), '-cp', installation.classPath, 'kafka.tools.StorageTool', ...format])
   await rename(fresh, template).catch(() => rm(fresh, { recursive: true, force: true }))

@@ -129,11 +129,17 @@ const later = <V extends Variable<unknown, string | null>>(variable: V): V & { l
 
 const groupName = matching(/^[A-Za-z0-9._-]{1,200}$/, 'letters, digits, dots, hyphens and underscores, at most 200')
 
+/** Files of variables cannot hold line breaks, and write them as `\\n`. */
 const pemOrPath: Parser<string> = {
   expected: 'PEM text or the path of a PEM file',
   parse: (value) =>
-    value.includes('-----BEGIN CERTIFICATE-----') ? value : text('the path of a PEM file').parse(value),
+    value.includes('-----BEGIN CERTIFICATE-----')
+      ? value.replaceAll('\\n', '\n')
+      : text('the path of a PEM file').parse(value),
 }
+
+/** Spaces may belong to it; the line break at the end of a file, which often comes with one, does not. */
+const password = matching(/^\P{Cc}{1,1024}$/u, 'no line breaks or other control characters')
 
 /** By name, without the prefix `STREAMING_HUB_`. */
 export const variables = {
@@ -174,13 +180,13 @@ export const variables = {
     'How to log in to the brokers by password',
   ),
   KAFKA_SCRAM_USERNAME: optional(text('a user name'), 'For the mechanism'),
-  KAFKA_SCRAM_PASSWORD: secret(text('a password'), 'For the mechanism'),
+  KAFKA_SCRAM_PASSWORD: secret(password, 'For the mechanism'),
   KAFKA_OAUTH_TOKEN_URL: optional(
     url('https', 'http'),
     'In place of `KAFKA_SCRAM_…`: where tokens for OAUTHBEARER come from; `https` outside local',
   ),
   KAFKA_OAUTH_CLIENT_ID: optional(text('a client id'), 'For the tokens'),
-  KAFKA_OAUTH_CLIENT_SECRET: secret(text('a client secret'), 'For the tokens'),
+  KAFKA_OAUTH_CLIENT_SECRET: secret(password, 'For the tokens'),
   KAFKA_OAUTH_SCOPE: optional(text('scopes, separated by spaces'), 'Asked for with the tokens'),
   ALLOW_INSECURE_KAFKA: to(flag, 'false', 'Staging may then reach Kafka, and fetch its tokens, without TLS'),
 
@@ -304,23 +310,26 @@ function checkAgreement(v: Values, refuse: Refuse): void {
   if (v.PRE_STOP_DRAIN_TIMEOUT >= v.SHUTDOWN_TIMEOUT)
     refuse('PRE_STOP_DRAIN_TIMEOUT', 'leaves no time to stop: expected less than the shutdown time-out')
   if (v.KAFKA_GROUP === v.DLQ_GROUP) refuse('DLQ_GROUP', 'is the group of the facts: expected another')
-  checkKafkaLogin(v, refuse)
+  checkKafka(v, refuse)
   if (v.PLUGIN_AUTH_ENABLED && !v.PLUGIN_AUTH_ADDRESS)
     refuse('PLUGIN_AUTH_ADDRESS', 'is not set: expected the address of the authorization service, which is enabled')
   if (v.AUTH_JWKS_URL && !v.AUTH_ISSUER) refuse('AUTH_ISSUER', 'is not set: expected the issuer of the tokens')
   if (v.AUTH_JWKS_URL && !v.AUTH_AUDIENCE) refuse('AUTH_AUDIENCE', 'is not set: expected the audience of the tokens')
 }
 
-function checkKafkaLogin(v: Values, refuse: Refuse): void {
-  const sasl = [v.KAFKA_SCRAM_MECHANISM, v.KAFKA_SCRAM_USERNAME, v.KAFKA_SCRAM_PASSWORD]
-  const oauth = [v.KAFKA_OAUTH_TOKEN_URL, v.KAFKA_OAUTH_CLIENT_ID, v.KAFKA_OAUTH_CLIENT_SECRET]
-  const [isSasl, isOauth] = [sasl, oauth].map((values) => values.some((value) => value !== null))
-  if (isSasl && isOauth)
-    refuse('KAFKA_OAUTH_TOKEN_URL', 'is a second login beside KAFKA_SCRAM_MECHANISM: expected one of them')
-  else if (isSasl && sasl.includes(null))
-    refuse('KAFKA_SCRAM_MECHANISM', 'is incomplete: expected all of mechanism, user name and password, or none')
-  else if ((isOauth || v.KAFKA_OAUTH_SCOPE) && oauth.includes(null))
-    refuse('KAFKA_OAUTH_TOKEN_URL', 'is incomplete: expected all of token URL, client id and client secret, or none')
+const KAFKA_SASL = ['KAFKA_SCRAM_MECHANISM', 'KAFKA_SCRAM_USERNAME', 'KAFKA_SCRAM_PASSWORD'] as const
+const KAFKA_OAUTH = ['KAFKA_OAUTH_TOKEN_URL', 'KAFKA_OAUTH_CLIENT_ID', 'KAFKA_OAUTH_CLIENT_SECRET'] as const
+
+function checkKafka(v: Values, refuse: Refuse): void {
+  if (v.KAFKA_CA_CERT && !v.KAFKA_TLS_ENABLED && !v.KAFKA_OAUTH_TOKEN_URL?.startsWith('https:'))
+    refuse('KAFKA_CA_CERT', 'is of no use without TLS: expected KAFKA_TLS_ENABLED to be true')
+  const isSet = (name: Name): boolean => v[name] !== null
+  const isOauth = KAFKA_OAUTH.some(isSet) || isSet('KAFKA_OAUTH_SCOPE')
+  if (isOauth && KAFKA_SASL.some(isSet))
+    return refuse('KAFKA_OAUTH_TOKEN_URL', 'is a second login beside KAFKA_SCRAM_MECHANISM: expected one of them')
+  const login = isOauth ? KAFKA_OAUTH : KAFKA_SASL
+  const missing = isOauth || KAFKA_SASL.some(isSet) ? login.find((name) => !isSet(name)) : undefined
+  if (missing) refuse(missing, `is not set: expected all of ${login.join(', ')}, or none`)
 }
 
 function checkKek(v: Values, env: Environment, refuse: Refuse): void {

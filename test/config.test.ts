@@ -32,6 +32,8 @@ function faultsOf(env: Record<string, string | undefined>): ConfigError {
 const refused = (env: Record<string, string | undefined>) => faultsOf(env).faults.map(({ variable }) => variable)
 
 const read = <T>(name: string, value: string, pick: (config: Config) => T) => pick(loadConfig({ [name]: value }))
+const authority = (pem: string) =>
+  loadConfig({ STREAMING_HUB_KAFKA_TLS_ENABLED: 'true', STREAMING_HUB_KAFKA_CA_CERT: pem }).kafka.caCert
 const listen = (value: string) => read('STREAMING_HUB_HTTP_LISTEN_ADDR', value, ({ http }) => [http.host, http.port])
 const interval = (value: string) => read('STREAMING_HUB_RECONCILER_INTERVAL', value, (c) => c.reconciler.intervalMs)
 const connections = (role: string) => read('STREAMING_HUB_ROLE', role, ({ postgres }) => postgres.maxConnections)
@@ -84,12 +86,10 @@ describe('values', () => {
     )
   })
 
-  it('the authority of the brokers, as text with its lines', () => {
+  it('the authority of the brokers, as text with its lines, however they are written', () => {
     const pem = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n'
-    assert.equal(
-      read('STREAMING_HUB_KAFKA_CA_CERT', pem, ({ kafka }) => kafka.caCert),
-      pem,
-    )
+    assert.equal(authority(pem), pem)
+    assert.equal(authority(pem.replaceAll('\n', '\\n')), pem)
   })
 
   it('logins to the brokers: by password with each mechanism, or by token', () => {
@@ -166,7 +166,7 @@ describe('one message', () => {
   })
 
   it('never holds a secret', () => {
-    const secrets = { dsn: 'mysql://hub:hunter2@db/hub', kek: 'bm90IGxvbmcgZW5vdWdo', password: ' hunter3' }
+    const secrets = { dsn: 'mysql://hub:hunter2@db/hub', kek: 'bm90IGxvbmcgZW5vdWdo', password: 'hunter3\n' }
     const { message, faults } = faultsOf({
       STREAMING_HUB_POSTGRES_DSN: secrets.dsn,
       STREAMING_HUB_DEV_KEK: secrets.kek,
@@ -307,6 +307,20 @@ describe('variables that need each other', () => {
         STREAMING_HUB_KAFKA_OAUTH_CLIENT_SECRET: 'secret',
       },
       'STREAMING_HUB_KAFKA_OAUTH_TOKEN_URL',
+    ],
+    [
+      'an authority of brokers that are reached without TLS',
+      { STREAMING_HUB_KAFKA_CA_CERT: '/etc/ca.pem' },
+      'STREAMING_HUB_KAFKA_CA_CERT',
+    ],
+    [
+      'a password that ends with a line break',
+      {
+        STREAMING_HUB_KAFKA_SCRAM_MECHANISM: 'PLAIN',
+        STREAMING_HUB_KAFKA_SCRAM_USERNAME: 'hub',
+        STREAMING_HUB_KAFKA_SCRAM_PASSWORD: 'secret\n',
+      },
+      'STREAMING_HUB_KAFKA_SCRAM_PASSWORD',
     ],
     ['half of a login', { STREAMING_HUB_KAFKA_SCRAM_USERNAME: 'hub' }, 'STREAMING_HUB_KAFKA_SCRAM_MECHANISM'],
     ['an authorization service without address', { PLUGIN_AUTH_ENABLED: 'true' }, 'PLUGIN_AUTH_ADDRESS'],

@@ -1,27 +1,34 @@
 // What a one-node Kafka for tests is told: loopback only, everything replicated once, small internal topics, no waiting for more
 // members when a group is new, and sessions as short as a test wants them.
 
+export interface KafkaListener {
+  protocol: 'SASL_SSL' | 'SSL'
+  /** Where clients are sent; 127.0.0.1 unless told otherwise. */
+  advertisedHost?: string
+}
+
 export interface KafkaPorts {
   client: number
   controller: number
-  /** Of a second listener for clients, SASL_SSL. */
-  secure?: number
+  listeners: readonly (KafkaListener & { name: string; port: number })[]
 }
 
 /** The text of a `server.properties`; `more` is laid over the defaults. */
-export function serverProperties(ports: KafkaPorts, more: Record<string, string>): string {
-  const forClients = [
-    `PLAINTEXT://127.0.0.1:${ports.client}`,
-    ...(ports.secure === undefined ? [] : [`SASL_SSL://127.0.0.1:${ports.secure}`]),
-  ].join()
+export function serverProperties({ client, controller, listeners }: KafkaPorts, more: Record<string, string>): string {
+  const open = `PLAINTEXT://127.0.0.1:${client}`
+  const bound = listeners.map(({ name, port }) => `${name}://127.0.0.1:${port}`)
+  const advertised = listeners.map(
+    ({ name, port, advertisedHost = '127.0.0.1' }) => `${name}://${advertisedHost}:${port}`,
+  )
+  const protocols = listeners.map(({ name, protocol }) => `${name}:${protocol}`)
   const properties = {
     'process.roles': 'broker,controller',
     'node.id': '1',
-    'controller.quorum.voters': `1@127.0.0.1:${ports.controller}`,
+    'controller.quorum.voters': `1@127.0.0.1:${controller}`,
     'controller.listener.names': 'CONTROLLER',
-    listeners: `${forClients},CONTROLLER://127.0.0.1:${ports.controller}`,
-    'advertised.listeners': forClients,
-    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT',
+    listeners: [open, ...bound, `CONTROLLER://127.0.0.1:${controller}`].join(),
+    'advertised.listeners': [open, ...advertised].join(),
+    'listener.security.protocol.map': ['PLAINTEXT:PLAINTEXT', ...protocols, 'CONTROLLER:PLAINTEXT'].join(),
     'offsets.topic.num.partitions': '1',
     'offsets.topic.replication.factor': '1',
     'transaction.state.log.num.partitions': '1',

@@ -71,6 +71,11 @@ export class Discovery {
     return [...all.slice(first), ...all.slice(0, first)]
   }
 
+  /** Why a broker cannot be reached, in one sentence. */
+  why(error: unknown): string {
+    return whyUnreachable(error, this.#parts.control.wayIn)
+  }
+
   get connected(): boolean {
     return this.#connected
   }
@@ -131,7 +136,7 @@ export class Discovery {
     } catch (error) {
       this.#failures++
       this.#connected = false
-      if (!stopped.aborted) troubles.raise(CLUSTER_UNREACHABLE, whyUnreachable(error))
+      if (!stopped.aborted) troubles.raise(CLUSTER_UNREACHABLE, this.why(error))
       throw error
     }
   }

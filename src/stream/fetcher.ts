@@ -5,7 +5,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { Discovery } from './discovery.ts'
 import { fetchRecords, type FetchedPartition, type PartitionToFetch } from './fetch.ts'
-import { sentence } from './kafka-error.ts'
 import { keyOf, type Partition } from './partition.ts'
 import type { Troubles } from './troubles.ts'
 import type { Wire } from './wire.ts'
@@ -103,7 +102,7 @@ export class Fetcher {
       // Where no broker can be reached at all, that is said already, and once.
       const others = discovery.look()
       await others.then(
-        () => troubles.raise(subject, sentence(error)),
+        () => troubles.raise(subject, discovery.why(error)),
         () => undefined,
       )
     }

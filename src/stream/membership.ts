@@ -12,7 +12,7 @@ import { assign } from './assigner.ts'
 import { backoff } from './backoff.ts'
 import type { Discovery } from './discovery.ts'
 import type { Group, GroupTimings, Joined, Ownership } from './group.ts'
-import { code, EXPELLED, hasCode, responseIn, sentence } from './kafka-error.ts'
+import { code, EXPELLED, hasCode, responseIn } from './kafka-error.ts'
 import type { StreamMetrics } from './metrics.ts'
 import type { Troubles } from './troubles.ts'
 import { Waker } from './waker.ts'
@@ -90,7 +90,7 @@ export class Membership {
         // Being expelled is an answer, and the next join works: what failed before that is over.
         failures = hasCode(error, ...EXPELLED) ? 1 : failures + 1
         const lasts = failures > EXPECTED_FAILURES && discovery.connected
-        if (lasts && !stopped.aborted) troubles.raise(NOT_JOINED, sentence(error))
+        if (lasts && !stopped.aborted) troubles.raise(NOT_JOINED, discovery.why(error))
         await clock.sleep(backoff(failures), stopped)
       }
     }

@@ -1,10 +1,12 @@
 // Why the brokers cannot be reached, as whoever configures the hub needs to hear it: a certificate that is not trusted, a login that
 // is refused, and TLS on one side only look alike from afar, and each has its own cure. Holds no secret: brokers answer without them.
-import { sentence } from './kafka-error.ts'
+import { code, sentence } from './kafka-error.ts'
 import { TokenError } from './token-source.ts'
 
 /** Of what a broker says, in characters. */
 const LONGEST = 200
+/** What the library says when the other side hangs up. */
+const CLOSED = 'Connection closed'
 
 // OpenSSL's verdicts about a chain, as Node names them.
 const UNTRUSTED = new Set([
@@ -23,29 +25,52 @@ const UNFIT = new Set([
   'ERR_TLS_CERT_ALTNAME_INVALID',
 ])
 
+/** An error, with what Node, the library and the broker may have added to it. */
+interface Found extends Error {
+  code?: string
+  apiCode?: number
+  serverErrorMessage?: string | null
+  response?: { mechanisms?: string[] }
+}
+
+/** How the hub tries to get in. */
+export interface WayIn {
+  tls: boolean
+  login: boolean
+}
+
 /** One sentence. */
-export function whyUnreachable(error: unknown): string {
+export function whyUnreachable(error: unknown, way: WayIn): string {
   const all = [...causes(error)]
   const unheld = all.find((each) => each instanceof TokenError)
   if (unheld) return sentence(unheld)
   const who = all.map(({ message }) => /^Connection to (\S+) failed/.exec(message)?.[1]).find(Boolean) ?? 'the broker'
-  const problem = certificateProblem(all) ?? loginProblem(all) ?? tlsProblem(all)
+  const problem =
+    certificateProblem(all) ?? loginProblem(all, way) ?? tlsProblem(all) ?? silenceProblem(all, way) ?? nameProblem(all)
   return problem === null ? sentence(error) : `${who} ${problem}`
 }
 
-function certificateProblem(all: readonly NodeJS.ErrnoException[]): string | null {
-  for (const { code = '', message } of all) {
+function certificateProblem(all: readonly Found[]): string | null {
+  for (const { code: verdict = '', message } of all) {
     // Node adds advice for its own command line behind a semicolon.
     const found = message.split(';')[0] ?? ''
-    if (UNTRUSTED.has(code))
+    if (UNTRUSTED.has(verdict))
       return `has a certificate that is not trusted (${found}): name its authority in STREAMING_HUB_KAFKA_CA_CERT`
-    if (UNFIT.has(code)) return `has a certificate that is not accepted (${found})`
+    if (UNFIT.has(verdict)) return `has a certificate that is not accepted (${found})`
   }
   return null
 }
 
-function loginProblem(all: readonly (Error & { code?: string; serverErrorMessage?: string | null })[]): string | null {
-  if (!all.some(({ code }) => code === 'PLT_KFK_AUTHENTICATION')) return null
+function loginProblem(all: readonly Found[], way: WayIn): string | null {
+  if (!all.some((each) => each.code === 'PLT_KFK_AUTHENTICATION')) return null
+  if (all.some(({ apiCode }) => apiCode === code.ILLEGAL_SASL_STATE))
+    return 'takes no login here: leave STREAMING_HUB_KAFKA_SCRAM_… and STREAMING_HUB_KAFKA_OAUTH_… out'
+  if (all.some(({ apiCode }) => apiCode === code.UNSUPPORTED_SASL_MECHANISM)) {
+    const known = all.flatMap(({ response }) => response?.mechanisms ?? [])
+    return `does not know this way to log in: it offers ${known.join(', ').slice(0, LONGEST) || 'none'}`
+  }
+  if (!way.tls && all.at(-1)?.message === CLOSED)
+    return 'closes the connection before the login: it may want TLS, and STREAMING_HUB_KAFKA_TLS_ENABLED is false'
   const said = all.map(({ serverErrorMessage }) => serverErrorMessage).find(Boolean) ?? all.at(-1)?.message ?? ''
   return `refuses the login: ${said.slice(0, LONGEST).replace(/\.$/, '')}`
 }
@@ -57,8 +82,21 @@ function tlsProblem(all: readonly Error[]): string | null {
   return null
 }
 
+/** Kafka answers who has not logged in by hanging up. */
+function silenceProblem(all: readonly Error[], way: WayIn): string | null {
+  return !way.login && all.at(-1)?.message === CLOSED
+    ? 'closes the connection without an answer: it may want a login (STREAMING_HUB_KAFKA_SCRAM_… or STREAMING_HUB_KAFKA_OAUTH_…)'
+    : null
+}
+
+function nameProblem(all: readonly Found[]): string | null {
+  return all.some((each) => each.code === 'ENOTFOUND')
+    ? "has a name that is not known here: see STREAMING_HUB_KAFKA_BROKERS and the brokers' own advertised.listeners"
+    : null
+}
+
 /** The error itself, and everything that it holds. */
-function* causes(error: unknown): Generator<Error> {
+function* causes(error: unknown): Generator<Found> {
   if (!(error instanceof Error)) return
   yield error
   const { errors, cause } = error as { errors?: unknown[]; cause?: unknown }

@@ -7,6 +7,7 @@ import type { ConnectionOptions as TlsOptions } from 'node:tls'
 import { Base, kGetApi, parseBroker } from '@platformatic/kafka'
 import type { API, Broker, SASLOptions } from '@platformatic/kafka'
 import type { KafkaRequests } from './requests.ts'
+import type { WayIn } from './unreachable.ts'
 
 export interface KafkaConnection {
   /** `host:port`. */
@@ -19,10 +20,12 @@ export interface KafkaConnection {
 }
 
 export class Wire {
+  readonly wayIn: WayIn
   readonly #client: Base
 
   /** A request that is not answered after `timeoutMs` fails, and its connection is closed. */
   constructor(connection: KafkaConnection, timeoutMs: number) {
+    this.wayIn = { tls: connection.tls !== undefined, login: connection.sasl !== undefined }
     this.#client = new Base({
       clientId: connection.clientId,
       bootstrapBrokers: [...connection.brokers],

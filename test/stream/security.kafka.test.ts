@@ -31,9 +31,9 @@ test('a broker with TLS and a login', async (t) => {
   await using issuer = await tokenIssuer()
   await using kafka = await secureKafka(issuer)
   await kafka.admin.createTopics({ topics: [TOPIC], partitions: 1, replicas: 1 })
-  await kafka.setScramUser('hub', 'a scram, password=ñ')
   await send(kafka, 'an event')
-  const scram = { username: 'hub', password: 'a scram, password=ñ' }
+  const scram = { username: 'a=hub,b', password: ' a scram, password=ñ"\'$\\{x} ' }
+  await kafka.setScramUser(scram.username, scram.password)
   const token = { tokenUrl: issuer.tokenUrl, clientId: 'hub', clientSecret: issuer.secret, scope: 'kafka' }
 
   const logins: [string, Partial<KafkaAccess>][] = [
@@ -78,6 +78,19 @@ test('a broker with TLS and a login', async (t) => {
       /has a certificate that is not accepted \(Hostname\/IP does not match/,
     ],
     ['no TLS', { tlsEnabled: false, sasl: null }, /wants TLS, and STREAMING_HUB_KAFKA_TLS_ENABLED is false$/],
+    [
+      'a certificate that has run out',
+      { brokers: [kafka.expired], caCert: kafka.expiredAuthority },
+      /has a certificate that is not accepted \(certificate has expired\)$/,
+    ],
+    ['TLS and no login', { sasl: null }, /closes the connection without an answer: it may want a login/],
+    ['a login without TLS', { tlsEnabled: false }, /it may want TLS, and STREAMING_HUB_KAFKA_TLS_ENABLED is false$/],
+    ['a login where there is none', { brokers: [kafka.tlsOnly] }, /takes no login here: leave STREAMING_HUB_KAFKA_/],
+    [
+      'a mechanism that the broker does not know',
+      { brokers: [kafka.plainOnly] },
+      /does not know this way to log in: it offers PLAIN$/,
+    ],
     ['TLS to a broker that has none', { brokers: [kafka.open] }, /does not speak TLS$/],
   ]
   for (const [what, access, problem] of refused) {
@@ -94,6 +107,22 @@ test('a broker with TLS and a login', async (t) => {
       }
     })
   }
+
+  await t.test('TLS without a login, where none is wanted, reads', async () => {
+    await using reading = await read(kafka, { brokers: [kafka.tlsOnly] })
+    await reading.watch.until(() => reading.inbox.values(PLACE).includes('an event'))
+    assert.deepEqual(reading.log.messages('warn'), [])
+  })
+
+  await t.test('a broker that sends its clients to a name that nobody knows: said once, with the name', async () => {
+    await using reading = await read(kafka, { brokers: [kafka.astray], sasl: { mechanism: 'SCRAM-SHA-256', ...scram } })
+    await reading.watch.until(() => reading.stream.health().problem?.includes('astray.invalid') === true)
+    assert.match(
+      reading.stream.health().problem ?? '',
+      /: astray\.invalid:\d+ has a name that is not known here: see STREAMING_HUB_KAFKA_BROKERS and the brokers'/,
+    )
+    assert.deepEqual(reading.log.messages('warn'), ['the consumer group cannot be joined'])
+  })
 
   await t.test('a user who is made later gets in without a restart', async () => {
     const password = randomUUID()
@@ -116,7 +145,7 @@ test('a broker with TLS and a login', async (t) => {
   })
 
   await t.test('a token is renewed before it runs out, and the reading goes on', async () => {
-    issuer.next.lifetimeSeconds = 4
+    issuer.next.lifetimeSeconds = 3
     const before = issuer.issued
     await using reading = await read(kafka, { oauth: token })
     await reading.watch.until(() => issuer.issued >= before + 3)

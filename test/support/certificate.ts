@@ -1,8 +1,8 @@
 // A self-signed certificate, made on the spot: Node can make keys but no certificates, and a stored one would expire.
 import { generateKeyPairSync, sign } from 'node:crypto'
 
-/** For the DNS name and 127.0.0.1; PEM, valid for ten years around now. */
-export function selfSigned(name: string): { cert: string; key: string } {
+/** For the DNS name and 127.0.0.1; PEM, valid for ten years around now, or for years of its own: from the first to the second. */
+export function selfSigned(name: string, years = aroundNow()): { cert: string; key: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const algorithm = sequence(oid('2a8648ce3d040302')) // ecdsa-with-SHA256
   const distinguished = sequence(der(0x31, sequence(oid('550403'), der(0x0c, Buffer.from(name)))))
@@ -11,13 +11,12 @@ export function selfSigned(name: string): { cert: string; key: string } {
     sequence(oid('551d11'), der(0x04, names)), // subjectAltName
     sequence(oid('551d13'), der(0x04, sequence(der(0x01, Buffer.from([0xff]))))), // basicConstraints: CA
   )
-  const year = new Date().getUTCFullYear()
   const body = sequence(
     der(0xa0, integer(2)),
     integer(1),
     algorithm,
     distinguished,
-    sequence(time(year - 5), time(year + 5)),
+    sequence(time(years[0]), time(years[1])),
     distinguished,
     publicKey.export({ type: 'spki', format: 'der' }),
     der(0xa3, extensions),
@@ -28,6 +27,11 @@ export function selfSigned(name: string): { cert: string; key: string } {
     cert: `-----BEGIN CERTIFICATE-----\n${base64}\n-----END CERTIFICATE-----\n`,
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
   }
+}
+
+function aroundNow(): [number, number] {
+  const year = new Date().getUTCFullYear()
+  return [year - 5, year + 5]
 }
 
 function der(tag: number, ...parts: Buffer[]): Buffer {

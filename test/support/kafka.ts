@@ -18,7 +18,7 @@ export function realKafka(t: TestContext): string[] | null {
 }
 
 function foreignKafka(brokers: string[]): RunningKafka {
-  return { brokers, secure: null, kill: notOurs, resume: notOurs, stop: async () => undefined }
+  return { brokers, listeners: {}, kill: notOurs, resume: notOurs, stop: async () => undefined }
 }
 
 async function notOurs(): Promise<never> {

@@ -10,8 +10,15 @@ export interface SecureKafka extends AsyncDisposable {
   /** Where TLS and a login are needed, and where they are not. */
   secure: string
   open: string
+  /** Where there is TLS and no login. */
+  tlsOnly: string
+  /** As `secure`, but with a certificate that has run out; with PLAIN alone; and one that sends its clients to a name that nobody has. */
+  expired: string
+  plainOnly: string
+  astray: string
   /** The authority that signed the broker's certificate; PEM. */
   authority: string
+  expiredAuthority: string
   /** Of the user `hub`, by PLAIN. */
   plainPassword: string
   admin: Admin
@@ -21,18 +28,35 @@ export interface SecureKafka extends AsyncDisposable {
 
 export async function secureKafka(issuer: TokenIssuer): Promise<SecureKafka> {
   const { cert, key } = selfSigned('kafka.test')
+  const expired = selfSigned('kafka.test', [2020, 2021])
   const plainPassword = randomBytes(16).toString('hex')
   const kafka = await startKafka({
-    secure: true,
-    properties: brokerSecurity({ cert, key, plainPassword, jwksUrl: issuer.jwksUrl }),
+    listeners: {
+      SECURE: { protocol: 'SASL_SSL' },
+      TLS: { protocol: 'SSL' },
+      EXPIRED: { protocol: 'SASL_SSL' },
+      PLAINONLY: { protocol: 'SASL_SSL' },
+      ASTRAY: { protocol: 'SASL_SSL', advertisedHost: 'astray.invalid' },
+    },
+    properties: {
+      ...keyStore('', { cert, key }),
+      ...keyStore('listener.name.expired.', expired),
+      ...logins({ plainPassword, jwksUrl: issuer.jwksUrl }),
+      'listener.name.plainonly.sasl.enabled.mechanisms': 'PLAIN',
+    },
     javaFlags: [`-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=${issuer.jwksUrl}`],
   })
   const [open = ''] = kafka.brokers
   const admin = new Admin({ clientId: 'test', bootstrapBrokers: [open] })
   return {
-    secure: kafka.secure ?? '',
+    secure: kafka.listeners['SECURE'] ?? '',
     open,
+    tlsOnly: kafka.listeners['TLS'] ?? '',
+    expired: kafka.listeners['EXPIRED'] ?? '',
+    plainOnly: kafka.listeners['PLAINONLY'] ?? '',
+    astray: kafka.listeners['ASTRAY'] ?? '',
     authority: cert,
+    expiredAuthority: expired.cert,
     plainPassword,
     admin,
     setScramUser: async (name, password) => {
@@ -50,27 +74,40 @@ export async function secureKafka(issuer: TokenIssuer): Promise<SecureKafka> {
   }
 }
 
-const LISTENER = 'listener.name.sasl_ssl'
 const CLASSES = 'org.apache.kafka.common.security'
 
-function brokerSecurity(given: { cert: string; key: string; plainPassword: string; jwksUrl: string }) {
+function keyStore(listener: string, { cert, key }: { cert: string; key: string }): Record<string, string> {
   return {
-    'ssl.keystore.type': 'PEM',
-    'ssl.keystore.certificate.chain': inOneLine(given.cert),
-    'ssl.keystore.key': inOneLine(given.key),
+    [`${listener}ssl.keystore.type`]: 'PEM',
+    [`${listener}ssl.keystore.certificate.chain`]: inOneLine(cert),
+    [`${listener}ssl.keystore.key`]: inOneLine(key),
+  }
+}
+
+function logins(given: { plainPassword: string; jwksUrl: string }): Record<string, string> {
+  const onEach = ['secure', 'expired', 'plainonly', 'astray'].flatMap((listener) =>
+    Object.entries(loginsAt(`listener.name.${listener}`, given.plainPassword)),
+  )
+  return {
+    ...Object.fromEntries(onEach),
     'sasl.enabled.mechanisms': 'SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER',
     // Sessions end, and with them those whose token has run out.
     'connections.max.reauth.ms': '3600000',
-    [`${LISTENER}.scram-sha-256.sasl.jaas.config`]: `${CLASSES}.scram.ScramLoginModule required;`,
-    [`${LISTENER}.scram-sha-512.sasl.jaas.config`]: `${CLASSES}.scram.ScramLoginModule required;`,
-    [`${LISTENER}.plain.sasl.jaas.config`]: `${CLASSES}.plain.PlainLoginModule required user_hub="${given.plainPassword}";`,
-    [`${LISTENER}.oauthbearer.sasl.jaas.config`]: `${CLASSES}.oauthbearer.OAuthBearerLoginModule required;`,
-    [`${LISTENER}.oauthbearer.sasl.server.callback.handler.class`]: `${CLASSES}.oauthbearer.OAuthBearerValidatorCallbackHandler`,
     // The validator that Kafka takes by default looks at no signature.
     'sasl.oauthbearer.jwt.validator.class': `${CLASSES}.oauthbearer.BrokerJwtValidator`,
     'sasl.oauthbearer.jwks.endpoint.url': given.jwksUrl,
     'sasl.oauthbearer.expected.audience': AUDIENCE,
     'sasl.oauthbearer.expected.issuer': ISSUER,
+  }
+}
+
+function loginsAt(listener: string, plainPassword: string): Record<string, string> {
+  return {
+    [`${listener}.scram-sha-256.sasl.jaas.config`]: `${CLASSES}.scram.ScramLoginModule required;`,
+    [`${listener}.scram-sha-512.sasl.jaas.config`]: `${CLASSES}.scram.ScramLoginModule required;`,
+    [`${listener}.plain.sasl.jaas.config`]: `${CLASSES}.plain.PlainLoginModule required user_hub="${plainPassword}";`,
+    [`${listener}.oauthbearer.sasl.jaas.config`]: `${CLASSES}.oauthbearer.OAuthBearerLoginModule required;`,
+    [`${listener}.oauthbearer.sasl.server.callback.handler.class`]: `${CLASSES}.oauthbearer.OAuthBearerValidatorCallbackHandler`,
   }
 }
 
