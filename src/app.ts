@@ -3,6 +3,8 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { hostname } from 'node:os'
 import { systemClock } from './base/clock.ts'
+import { createLifecycle } from './base/lifecycle.ts'
+import type { Lifecycle } from './base/lifecycle.ts'
 import type { Log } from './base/log.ts'
 import { createRegistry } from './base/metrics.ts'
 import type { Registry } from './base/metrics.ts'
@@ -28,6 +30,7 @@ import { openKeyRing } from './secrets/keyring.ts'
 import type { KekSource } from './secrets/keyring.ts'
 import { createSecretBox } from './secrets/secrets.ts'
 import { closeSinks, createSinks } from './sinks/registry.ts'
+import { connectionBudget } from './store/connection-budget.ts'
 import { createPool } from './store/pool.ts'
 import type { Pool } from './store/pool.ts'
 import { ReadyListener, readyNotifier } from './store/ready-channel.ts'
@@ -39,10 +42,9 @@ import { createReconciler } from './stream/reconciler.ts'
 import type { Reconciler } from './stream/reconciler.ts'
 import type { Stream } from './stream/stream.ts'
 import { deadLetterSource, factSource } from './stream/topics.ts'
-import type { KafkaConnection } from './stream/wire.ts'
 import { deadLetterDaysChore, deadLetterPruneChore, partitionChore, sweepChore } from './upkeep/chores.ts'
 import { Replays } from './upkeep/replays.ts'
-import { Upkeep } from './upkeep/upkeep.ts'
+import { Upkeep, UPKEEP_LOCK } from './upkeep/upkeep.ts'
 
 /** What is not in the configuration as such: made or found before the parts are. */
 export interface Surroundings {
@@ -50,13 +52,11 @@ export interface Surroundings {
   dsn: string
   brokers: readonly string[]
   kek: KekSource
+  /** Aborts when a stop need not wait for balancers to see it. */
+  impatient: AbortSignal
 }
 
-export interface App {
-  /** Resolves when everything works, or keeps trying what is away; rejects when it can never work. */
-  start(): Promise<void>
-  /** Stops in reverse, as far as `deadline` allows. May be called twice, also while it starts. Never rejects. */
-  stop(deadline: AbortSignal): Promise<void>
+export interface App extends Lifecycle {
   /** Where the API listens, once started. */
   address(): { host: string; port: number }
 }
@@ -64,54 +64,90 @@ export interface App {
 /** The hub, made and not started. Rejects when a key or a certificate that is configured cannot be read. */
 export async function createApp(config: Config, surroundings: Surroundings): Promise<App> {
   const { log, dsn, kek } = surroundings
+  const stopping = new AbortController()
   const registry = createRegistry({ processMetrics: true })
-  const onError = (error: Error): void => log.warn({ err: error.message }, 'an idle database connection broke')
-  const { maxConnections } = config.postgres
-  const pool = createPool({ dsn, maxConnections, applicationName: `streaming-hub ${config.role}`, onError })
+  const pools = createPools(config, surroundings)
   const secrets = createSecretBox(await openKeyRing(kek))
   const sinks = createSinks({ webhook: { allowPrivate: config.allowPrivateSinks, userAgentVersion: VERSION, log } })
-  const destinations = { pool, sinks, secrets }
+  const open = { sinks, secrets }
 
   const dispatcher =
-    config.role === 'ingest' ? null : createDispatcher(config, { ...surroundings, registry, destinations })
-  const onWoken = dispatcher ? () => dispatcher.wake() : readyNotifier(pool, systemClock)
-  const ingestDeps = { pool, clock: systemClock, log, metrics: ingestMetrics(registry), onWoken }
-  const clientId = `streaming-hub ${hostname()} ${process.pid}`
-  const connection = await kafkaConnection({ ...config.kafka, brokers: surroundings.brokers, clientId }, systemClock)
-  const streams = config.role === 'delivery' ? null : createStreams(config, { log, registry, connection, ingestDeps })
-  const control = createControl(config, { log, registry, destinations, ingestDeps, streams })
-  const upkeep = createUpkeep(config, { pool, log, dispatcher })
-
-  const stopping = new AbortController()
-  return lifecycle({
+    pools.dispatch &&
+    createDispatcher(config, { log, registry, pool: pools.dispatch, destinations: { ...open, pool: pools.dispatch } })
+  const onWoken = dispatcher ? () => dispatcher.wake() : readyNotifier(pools.ingest ?? pools.control, systemClock)
+  const ingestDeps = { pool: pools.control, clock: systemClock, log, metrics: ingestMetrics(registry), onWoken }
+  const streams =
+    pools.ingest && (await createStreams(config, { ...surroundings, registry, ...ingestDeps, pool: pools.ingest }))
+  const destinations = { ...open, pool: pools.control }
+  const running = (): boolean => lifecycle.running()
+  const served = { log, registry, destinations, ingestDeps, streams, stopping: stopping.signal, running }
+  const control = createControl(config, served)
+  const lifecycle: Lifecycle = createLifecycle({
+    clock: systemClock,
     log,
     stopping,
-    services: [
-      control,
-      gate(pool, { log, signal: stopping.signal, migrateDsn: config.env === 'local' ? dsn : null }),
-      upkeep,
-      dispatcher && new ReadyListener({ dsn, clock: systemClock, onReady: () => dispatcher.wake() }),
-      dispatcher,
-      dispatcher && new Replays({ pool, clock: systemClock, log, onQueued: () => dispatcher.wake() }),
-      streams && streams.facts,
-      streams && streams.deadLetters,
-      streams && config.reconciler.enabled ? streams.reconciler : null,
+    stages: [
+      [control],
+      [gate(pools.control, { log, signal: stopping.signal, migrateDsn: config.env === 'local' ? dsn : null })],
+      [
+        preStopDrain(config, surroundings.impatient),
+        createUpkeep(config, { dsn, log, registry, dispatcher }),
+        dispatcher && new ReadyListener({ dsn, clock: systemClock, onReady: () => dispatcher.wake() }),
+        dispatcher,
+        dispatcher &&
+          pools.dispatch &&
+          new Replays({ pool: pools.dispatch, clock: systemClock, log, onQueued: () => dispatcher.wake() }),
+        streams && streams.facts,
+        streams && streams.deadLetters,
+        streams && config.reconciler.enabled ? streams.reconciler : null,
+      ],
     ],
-    close: async () => {
-      await closeSinks(sinks)
-      await pool.end()
-    },
-    address: () => control.address(),
+    closing: [
+      { name: 'sinks', close: () => closeSinks(sinks) },
+      { name: 'database', close: async () => void (await Promise.all(everyPool(pools).map((pool) => pool.end()))) },
+    ],
   })
+  return { ...lifecycle, address: () => control.address() }
+}
+
+interface Pools {
+  control: Pool
+  /** Null where the role does not do that work. */
+  ingest: Pool | null
+  dispatch: Pool | null
+}
+
+/** Each part of the work has connections of its own: see store/connection-budget.ts. */
+function createPools({ role, postgres }: Config, { dsn, log }: Surroundings): Pools {
+  const onError = (error: Error): void => log.warn({ err: error.message }, 'an idle database connection broke')
+  const budget = connectionBudget(role, postgres.maxConnections)
+  const poolOf = (part: 'control' | 'ingest' | 'dispatch'): Pool =>
+    createPool({ dsn, maxConnections: budget[part], applicationName: connectionName(part), onError })
+  return {
+    control: poolOf('control'),
+    ingest: budget.ingest > 0 ? poolOf('ingest') : null,
+    dispatch: budget.dispatch > 0 ? poolOf('dispatch') : null,
+  }
+}
+
+function everyPool(pools: Pools): Pool[] {
+  return [pools.control, pools.ingest, pools.dispatch].filter((pool) => pool !== null)
+}
+
+/** What pg_stat_activity shows: the part, and which replica's. PostgreSQL keeps 63 bytes; a host's end is what tells it from others. */
+function connectionName(part: string): string {
+  const owner = `/${process.pid}`
+  const before = `streaming-hub ${part} `
+  return before + hostname().slice(-(63 - before.length - owner.length)) + owner
 }
 
 function createDispatcher(
   config: Config,
-  made: { log: Log; registry: Registry; destinations: DestinationDeps },
+  made: { log: Log; registry: Registry; pool: Pool; destinations: DestinationDeps },
 ): Dispatcher {
   const { enabled, failureWindowMs, failureSpreadMs } = config.autodisable
   return new Dispatcher({
-    pool: made.destinations.pool,
+    pool: made.pool,
     clock: systemClock,
     log: made.log,
     metrics: dispatchMetrics(made.registry),
@@ -130,12 +166,13 @@ interface Streams {
   reconciler: Reconciler
 }
 
-function createStreams(
+async function createStreams(
   config: Config,
-  made: { log: Log; registry: Registry; connection: KafkaConnection; ingestDeps: IngestDeps },
-): Streams {
-  const { log, registry, connection, ingestDeps } = made
-  const { pool } = ingestDeps
+  made: IngestDeps & { registry: Registry; brokers: readonly string[] },
+): Promise<Streams> {
+  const { log, registry, pool, brokers } = made
+  const clientId = `streaming-hub ${hostname()} ${process.pid}`
+  const connection = await kafkaConnection({ ...config.kafka, brokers, clientId }, systemClock)
   const common = {
     connection,
     log,
@@ -150,7 +187,7 @@ function createStreams(
     accepts: (topic) => factSource(topic) !== null,
     handler: async ({ records }, revoked) => {
       revoked.throwIfAborted()
-      await ingest(records, ingestDeps)
+      await ingest(records, made)
     },
   })
   const deadLetterDeps = { pool, clock: systemClock, metrics: deadLetterMetrics(registry) }
@@ -184,9 +221,11 @@ function createControl(
     destinations: DestinationDeps
     ingestDeps: IngestDeps
     streams: Streams | null
+    stopping: AbortSignal
+    running: () => boolean
   },
 ): ControlServer {
-  const { log, registry, destinations, ingestDeps, streams } = made
+  const { log, registry, destinations, ingestDeps, streams, stopping, running } = made
   const { pool, secrets } = destinations
   return createServer({
     listen: { host: config.http.host, port: config.http.port },
@@ -211,7 +250,9 @@ function createControl(
       return matched.matched ? [] : matched.reasons.filter((reason) => reason !== 'tenant')
     },
     stream: streamView(config, streams),
-    checks: readinessChecks(pool, streams),
+    checks: [lifecycleCheck({ stopping, running }), ...readinessChecks(pool, streams)],
+    stopping,
+    upkeepLock: UPKEEP_LOCK,
   })
 }
 
@@ -229,6 +270,14 @@ function streamView({ kafka }: Config, streams: Streams | null): StreamView {
       ...deadLetters.lag().map((lag) => ({ group: kafka.dlqGroup, ...lag })),
     ],
     topics: () => reconciler.topics(),
+  }
+}
+
+/** A balancer sends nothing to a replica that is not whole yet, or that is about to go. */
+function lifecycleCheck({ stopping, running }: { stopping: AbortSignal; running: () => boolean }): ReadinessCheck {
+  return {
+    name: 'lifecycle',
+    check: () => (stopping.aborted ? 'the hub is stopping' : running() ? null : 'the hub is starting'),
   }
 }
 
@@ -256,27 +305,41 @@ function standstill(stream: Stream): string | null {
   return progressProblem(stream.lag(), systemClock.now())
 }
 
-function createUpkeep(config: Config, made: { pool: Pool; log: Log; dispatcher: Dispatcher | null }): Upkeep {
+function createUpkeep(
+  config: Config,
+  made: { dsn: string; log: Log; registry: Registry; dispatcher: Dispatcher | null },
+): Upkeep {
+  const { dsn, log } = made
   const { intervalMs, futureWeeks } = config.partitions
   const { retentionMs, pruneIntervalMs } = config.deadLetters
   return new Upkeep({
-    pool: made.pool,
+    dsn,
+    holder: connectionName('upkeep'),
     clock: systemClock,
-    log: made.log,
+    log,
     chores: [
       partitionChore({ everyMs: intervalMs, weeksAhead: futureWeeks }),
       deadLetterDaysChore({ everyMs: pruneIntervalMs }),
       deadLetterPruneChore({
         everyMs: pruneIntervalMs,
         retentionMs,
-        onStrays: () => made.log.error('dead letters lie in no day of their own: retention waits for the last of them'),
+        onStrays: () => log.error('dead letters lie in no day of their own: retention waits for the last of them'),
       }),
       sweepChore((lanes) => {
-        if (lanes > 0) made.log.error({ lanes }, 'wake-ups were lost: please report this')
+        if (lanes > 0) log.error({ lanes }, 'wake-ups were lost: please report this')
         if (lanes > 0) made.dispatcher?.wake()
       }),
     ],
   })
+}
+
+/** Its stop lasts until load balancers have seen that this replica is not ready any more: the API serves until all else has stopped. */
+function preStopDrain({ shutdown }: Config, impatient: AbortSignal): Service {
+  return {
+    name: 'pre-stop drain',
+    start: async () => undefined,
+    stop: (deadline) => systemClock.sleep(shutdown.preStopDrainMs, AbortSignal.any([deadline, impatient])),
+  }
 }
 
 /** What comes after it in the order starts on a database that answers and has this program's schema: in local mode it is given it. */
@@ -285,35 +348,5 @@ function gate(pool: Pool, deps: { log: Log; signal: AbortSignal; migrateDsn: str
     name: 'schema',
     start: () => schemaReady(pool, { clock: systemClock, ...deps }),
     stop: async () => undefined,
-  }
-}
-
-function lifecycle(made: {
-  log: Log
-  stopping: AbortController
-  services: readonly (Service | null)[]
-  close: () => Promise<void>
-  address: () => { host: string; port: number }
-}): App {
-  const services = made.services.filter((service) => service !== null)
-  let stopped: Promise<void> | null = null
-  const stopAll = async (deadline: AbortSignal): Promise<void> => {
-    made.stopping.abort()
-    for (const service of services.toReversed()) {
-      await service
-        .stop(deadline)
-        .catch((error: unknown) => made.log.error({ err: error, service: service.name }, 'stop failed'))
-    }
-    await made.close()
-  }
-  return {
-    start: async () => {
-      for (const service of services) {
-        if (made.stopping.signal.aborted) return
-        await service.start()
-      }
-    },
-    stop: (deadline) => (stopped ??= stopAll(deadline)),
-    address: made.address,
   }
 }

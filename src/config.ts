@@ -6,6 +6,7 @@ import type { LogLevel } from './base/log.ts'
 import { messageOf } from './base/errors.ts'
 import { address, duration, flag, integer, list, matching, oneOf, seconds, text, url } from './base/parser.ts'
 import type { Address, Parser } from './base/parser.ts'
+import { FEWEST_CONNECTIONS } from './store/connection-budget.ts'
 import { parseKeyRing, type KekSource } from './secrets/keyring.ts'
 
 type Role = 'all' | 'ingest' | 'delivery'
@@ -157,8 +158,8 @@ export const variables = {
 
   POSTGRES_DSN: secret(url('postgres', 'postgresql'), 'PostgreSQL 15 or later; without it, in local, an embedded one'),
   POSTGRES_MAX_OPEN_CONNS: optional(
-    integer(2, 1000),
-    '25; in role ingest 8, in role delivery 16: connections of one replica',
+    integer(3, 1000),
+    '25; in role ingest 8, in role delivery 16: connections of one replica, at least 5, 3 and 4',
   ),
   ALLOW_INSECURE_DB_TLS: to(flag, 'false', 'Staging may then reach PostgreSQL without TLS'),
 
@@ -234,8 +235,12 @@ export const variables = {
     'Local only: the key itself; without any, one is made in the data directory',
   ),
   ALLOW_PRIVATE_SINKS: to(flag, 'false', 'Destinations may be http and in private networks; refused in production'),
-  SHUTDOWN_TIMEOUT: to(duration('2s', '10m'), '30s', 'The most that a stop may take'),
-  PRE_STOP_DRAIN_TIMEOUT: later(to(duration('0s', '5m'), '5s', 'Not ready, but still serving, before a stop')),
+  SHUTDOWN_TIMEOUT: to(duration('2s', '10m'), '30s', 'The most that a stop may take, the drain before it included'),
+  PRE_STOP_DRAIN_TIMEOUT: to(
+    duration('0s', '5m'),
+    '5s',
+    'How long a replica that was sent SIGTERM is not ready but still serves, at least',
+  ),
   REDIS_ADDRESS: later(
     optional(address({ anyHost: false }), 'Shared rate limits; without it they are kept by each process'),
   ),
@@ -307,6 +312,9 @@ function checkAgreement(v: Values, refuse: Refuse): void {
       'PARTITION_RETENTION_HORIZON',
       'would drop what is still in use: expected at least 168h when retention is enabled',
     )
+  const fewest = FEWEST_CONNECTIONS[v.ROLE]
+  if (v.POSTGRES_MAX_OPEN_CONNS !== null && v.POSTGRES_MAX_OPEN_CONNS < fewest)
+    refuse('POSTGRES_MAX_OPEN_CONNS', `is too few: expected at least ${fewest} in role ${v.ROLE}`)
   if (v.PRE_STOP_DRAIN_TIMEOUT >= v.SHUTDOWN_TIMEOUT)
     refuse('PRE_STOP_DRAIN_TIMEOUT', 'leaves no time to stop: expected less than the shutdown time-out')
   if (v.KAFKA_GROUP === v.DLQ_GROUP) refuse('DLQ_GROUP', 'is the group of the facts: expected another')

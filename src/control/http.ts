@@ -32,6 +32,8 @@ export interface HttpDeps {
   log: Log
   registry: Registry
   authenticators: readonly Authenticator[]
+  /** Aborted when the hub begins to stop: it still serves, and asks its callers to go elsewhere. */
+  stopping: AbortSignal
 }
 
 /** An instance without routes, not listening. */
@@ -54,7 +56,7 @@ export function createHttp(deps: HttpDeps): Api {
   app.decorateRequest('principal', null)
   app.setErrorHandler(answerError)
   addRouteRules(app, deps.authenticators)
-  addHeaders(app)
+  addHeaders(app, deps.stopping)
   addReports(app, deps.registry)
   readJson(app)
   return app
@@ -133,11 +135,15 @@ function problemAnswer(code: ErrorCode): object {
   }
 }
 
-function addHeaders(app: Api): void {
+function addHeaders(app: Api, stopping: AbortSignal): void {
   void app.register(helmet, { strictTransportSecurity: false, contentSecurityPolicy: POLICY })
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id)
     reply.header('cache-control', 'no-store')
+  })
+  // A kept connection that is closed between two requests may be closed under the second one: so with the answer.
+  app.addHook('onSend', async (_request, reply) => {
+    if (stopping.aborted) reply.header('connection', 'close')
   })
 }
 

@@ -18,6 +18,7 @@ import {
   ProducerDeadLetterSchema,
 } from './schemas/producer-dead-letter.ts'
 import { ReplayCountSchema, ReplaySchema } from './schemas/replay.ts'
+import { SingletonSchema } from './schemas/singleton.ts'
 import { SecretRotated, SubscriptionCreated, SubscriptionSchema, VerificationSchema } from './schemas/subscription.ts'
 
 /** Everything under it is the documentation's own, and public. */
@@ -68,6 +69,7 @@ const NAMED = [
   ReplayCountSchema,
   ReplaySchema,
   SecretRotated,
+  SingletonSchema,
   SubscriptionCreated,
   SubscriptionSchema,
   TenantSchema,

@@ -19,6 +19,7 @@ import { operatorRoutes, type StreamView } from './routes/operators.ts'
 import { producerDeadLetterRoutes } from './routes/producer-dead-letters.ts'
 import { quarantineRoutes } from './routes/quarantine.ts'
 import { replayRoutes } from './routes/replays.ts'
+import { singletonRoutes, type SingletonDeps } from './routes/singletons.ts'
 import { subscriptionActionRoutes } from './routes/subscription-actions.ts'
 import { subscriptionRoutes } from './routes/subscriptions.ts'
 import { Verification, type VerificationDeps } from './verification.ts'
@@ -26,7 +27,7 @@ import { Verification, type VerificationDeps } from './verification.ts'
 /** An event loop that is this late serves nobody any more: better to say so. */
 const MAX_EVENT_LOOP_DELAY_MS = 2_000
 
-export interface ControlDeps extends HttpDeps, VerificationDeps, IngestRouteDeps, EventRouteDeps {
+export interface ControlDeps extends HttpDeps, VerificationDeps, IngestRouteDeps, EventRouteDeps, SingletonDeps {
   listen: { host: string; port: number }
   /** Of the hub, for the API's document. */
   version: string
@@ -81,6 +82,7 @@ async function addRoutes(api: Api, deps: ControlDeps, verification: Verification
   producerDeadLetterRoutes(api, deps)
   operatorRoutes(api, deps)
   breakerRoutes(api, deps)
+  singletonRoutes(api, deps)
   // In a scope of its own: it takes bodies of any type, as bytes.
   await api.register(async (scope: Api) => ingestRoutes(scope, deps))
 }
@@ -99,13 +101,19 @@ function addDocs(api: Api, version: string): void {
   })
 }
 
+/** Requests under way end, and are cut off at the deadline; verifications that nobody waits for have had their time before. */
 async function stop(api: Api, verification: Verification, deadline: AbortSignal): Promise<void> {
-  const letGo = (): void => api.server.closeAllConnections()
+  const letGo = (): void => {
+    verification.cutOff()
+    api.server.closeAllConnections()
+  }
   deadline.addEventListener('abort', letGo, { once: true })
-  if (deadline.aborted) letGo()
   try {
-    await verification.stop()
-    await api.close()
+    const closed = api.close()
+    if (deadline.aborted) letGo()
+    await closed
+    verification.cutOff()
+    await verification.settled()
   } catch (error) {
     api.log.warn({ err: error }, 'the control plane did not close cleanly')
   } finally {

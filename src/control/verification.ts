@@ -48,10 +48,9 @@ export class Verification {
     await Promise.all(this.#background)
   }
 
-  /** Cuts off what is under way. */
-  async stop(): Promise<void> {
+  /** Breaks off what is under way. */
+  cutOff(): void {
     this.#stopping.abort()
-    await this.settled()
   }
 
   /** A probe that was cut off says nothing about the receiver. */

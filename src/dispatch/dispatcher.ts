@@ -6,6 +6,7 @@
 //    └───────────── tick: due retries, leases that ran out ◀─────────────────────────┘
 import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
+import { settledBefore } from '../base/patience.ts'
 import type { Service } from '../base/service.ts'
 import { claimLanes, claimMore } from '../store/lanes.ts'
 import type { ClaimedJob, ClaimedLane } from '../store/lanes.ts'
@@ -77,20 +78,23 @@ export class Dispatcher implements Service {
 
   /**
    * Starts nothing new, lets the attempts in the air end and their outcomes be written, and gives the lanes back. At the deadline
-   * what is still in the air is broken off, and given back as well; a database that does not take that within a second is let go.
+   * what is still in the air is broken off, and given back as well; a database that does not take that within a second is let go:
+   * those leases run out.
    */
   async stop(deadline: AbortSignal): Promise<void> {
     this.#stopping.abort()
     this.wake()
-    const breakOff = (): void => {
+    const letGo = new AbortController()
+    const breakOff = async (): Promise<void> => {
       this.#brokenOff.abort()
-      void this.#clock.sleep(LAST_FLUSH_MS, this.#stopped.signal).then(() => this.#flusher.abandon())
+      await this.#clock.sleep(LAST_FLUSH_MS, this.#stopped.signal)
+      this.#flusher.abandon()
+      letGo.abort()
     }
-    if (deadline.aborted) breakOff()
-    deadline.addEventListener('abort', breakOff, { once: true })
-    await Promise.all(this.#loops)
-    await this.settled()
-    deadline.removeEventListener('abort', breakOff)
+    if (deadline.aborted) void breakOff()
+    else deadline.addEventListener('abort', () => void breakOff(), { once: true, signal: this.#stopped.signal })
+    const ended = Promise.all(this.#loops).then(() => this.settled())
+    await settledBefore(letGo.signal, ended)
     this.#stopped.abort()
   }
 

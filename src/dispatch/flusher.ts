@@ -3,11 +3,12 @@
 import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
 import type { Log } from '../base/log.ts'
+import { settledBefore } from '../base/patience.ts'
 import type { BreakerRow, DestinationKey } from '../store/destinations.ts'
-import { blockedLanes, lockBreakers, saveBreakers, troubledBreakers } from '../store/destinations.ts'
+import { blockedLanes, lockBreakers, returnProbes, saveBreakers, troubledBreakers } from '../store/destinations.ts'
 import { wakeLanes } from '../store/lanes.ts'
 import { flushOutcomes, leaseKey } from '../store/outcomes.ts'
-import type { Flushed, LaneOutcome, LaneStep } from '../store/outcomes.ts'
+import type { AttemptRow, Flushed, LaneOutcome, LaneStep } from '../store/outcomes.ts'
 import type { Pool } from '../store/pool.ts'
 import { transaction } from '../store/transaction.ts'
 import { mayBeRecordFault } from '../store/fault.ts'
@@ -17,6 +18,8 @@ import type { DispatchMetrics } from './metrics.ts'
 /** Attempts of a lane that have ended, in their order (none: it is only released), and its next step. One at a time for each lane. */
 export interface Settlement extends LaneOutcome {
   destination: DestinationKey
+  /** It was to be the one probe of a half-open breaker. */
+  probe: boolean
 }
 
 /** `going`: the lane is ours until `leaseUntil`; `released`: as asked; `stopped`: released although it was to go on; `lost`: no longer ours. */
@@ -79,16 +82,22 @@ export class Flusher {
   }
 
   async #flush(batch: Waiting[]): Promise<void> {
-    for (let pause = RETRY_MS.first; !this.#given.signal.aborted; pause = Math.min(pause * 2, RETRY_MS.longest)) {
+    const given = this.#given.signal
+    for (let pause = RETRY_MS.first; !given.aborted; pause = Math.min(pause * 2, RETRY_MS.longest)) {
       try {
-        return await this.#write(batch)
+        const written = this.#write(batch)
+        // A database that hangs answers neither yes nor no.
+        await settledBefore(given, written)
+        if (given.aborted) break
+        return await written
       } catch (error) {
         this.#metrics.flushFailures.inc()
         if (mayBeRecordFault(error)) return await this.#isolate(batch, error)
         this.#log.warn({ err: messageOf(error), outcomes: batch.length, retry_in_ms: pause }, 'outcomes not written')
-        await this.#clock.sleep(pause, this.#given.signal)
+        await this.#clock.sleep(pause, given)
       }
     }
+    this.#log.error({ outcomes: batch.length }, 'outcomes given up: what they are of is done again')
     for (const { done } of batch) done({ kind: 'lost' })
   }
 
@@ -114,6 +123,7 @@ export class Flusher {
   }
 
   async #record(settlements: Settlement[], now: number): Promise<Flushed> {
+    await this.#giveProbesBack(settlements, now)
     const keys = await this.#breakersToMove(settlements)
     if (keys.length === 0) return await flushOutcomes(this.#pool, settlements, new Date(now))
     const { flushed, opened, closed } = await transaction(this.#pool, async (client) => {
@@ -133,9 +143,20 @@ export class Flusher {
     return flushed
   }
 
+  /** A probe without an outcome says nothing: the next lane may be it, at once. */
+  async #giveProbesBack(settlements: Settlement[], now: number): Promise<void> {
+    const unused = settlements.filter(({ probe, attempts }) => probe && !attempts.some(isKnown))
+    if (unused.length === 0) return
+    await returnProbes(
+      this.#pool,
+      unused.map(({ step }) => step),
+      new Date(now),
+    )
+  }
+
   /** A failure moves any breaker, a success only one that is not pristine. */
   async #breakersToMove(settlements: Settlement[]): Promise<DestinationKey[]> {
-    const ended = settlements.filter(({ attempts }) => attempts.some(({ outcome }) => outcome !== 'outcome_unknown'))
+    const ended = settlements.filter(({ attempts }) => attempts.some(isKnown))
     const isFailing = ({ attempts }: Settlement): boolean => attempts.some(({ outcome }) => outcome === 'failed')
     const failing = keysOf(ended.filter(isFailing))
     const others = keysOf(ended).filter((key) => !failing.some((other) => keyOf(other) === keyOf(key)))
@@ -145,12 +166,16 @@ export class Flusher {
   #afterOutcomes(breaker: BreakerRow, settlements: Settlement[], now: number): BreakerRow {
     return settlements
       .filter(({ destination }) => keyOf(destination) === keyOf(breaker))
-      .flatMap(({ attempts }) => attempts.filter(({ outcome }) => outcome !== 'outcome_unknown'))
+      .flatMap(({ attempts }) => attempts.filter(isKnown))
       .reduce((before, { outcome }) => {
         const end = { delivered: outcome === 'delivered', now, random: this.#random }
         return { ...before, ...afterOutcome(before, end) }
       }, breaker)
   }
+}
+
+function isKnown({ outcome }: AttemptRow): boolean {
+  return outcome !== 'outcome_unknown'
 }
 
 function takeBatch(waiting: Waiting[]): Waiting[] {

@@ -32,7 +32,8 @@ export interface TurnDeps {
 /** Runs a claimed lane's jobs and gives it back. Resolves when it is released, or lost. Never rejects. */
 export async function runTurn(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
   const together = lane.ordering === 'parallel' && !lane.solo && !lane.probe
-  if (lane.jobs.length === 0) await release(lane, turn)
+  // Claimed while the process was asked to stop: nothing of it has begun.
+  if (lane.jobs.length === 0 || turn.stopping()) await release(lane, turn)
   else await (together ? runTogether(lane, turn) : runInLine(lane, turn))
 }
 
@@ -84,7 +85,7 @@ async function runTogether(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
       const leaseUntil = turn.clock.now() + leaseMs(lane, turn)
       const more = await turn.more(lane, room)
       // Those that are not started are in the air no more with the next settlement.
-      if (outlasts(leaseUntil, lane, turn)) for (const job of more) void start(job)
+      if (outlasts(leaseUntil, lane, turn) && !turn.stopping()) for (const job of more) void start(job)
     }
   }
   forget()
@@ -120,7 +121,7 @@ function settlement(
     streak: streakOf(end.attempts),
   }
   const destination = { tenantId: lane.tenantId, destinationKey: lane.destinationKey }
-  return { destination, attempts: end.attempts, step }
+  return { destination, attempts: end.attempts, step, probe: lane.probe }
 }
 
 /** What attempts, in the order in which they ended, do to the lane's failure streak. */

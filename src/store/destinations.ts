@@ -67,6 +67,21 @@ from unnest($1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6
   b(tenant_id, destination_key, state, failures, opened, blocked_ms)
 where d.tenant_id = b.tenant_id and d.destination_key = b.destination_key`
 
+/** Half-open breakers whose probe will not be made by these leases, as far as they are still held: the next claim may probe at once. */
+export async function returnProbes(
+  db: Database,
+  leases: readonly { subscriptionId: string; token: number }[],
+  now: Date,
+): Promise<void> {
+  await db.query(RETURN_PROBES, [now, leases.map((l) => l.subscriptionId), leases.map((l) => l.token)])
+}
+
+const RETURN_PROBES = `
+update destination d set blocked_until = least(d.blocked_until, $1)
+from unnest($2::uuid[], $3::bigint[]) p(subscription_id, token) join lane l using (subscription_id)
+where l.state = 'leased' and l.lease_token = p.token and d.state = 'half_open'
+  and d.tenant_id = l.tenant_id and d.destination_key = l.destination_key`
+
 /** The lanes that wait for one of these destinations' breakers: to be woken when it has closed. */
 export async function blockedLanes(db: Database, keys: readonly DestinationKey[]): Promise<string[]> {
   const { rows } = await db.query<{ subscription_id: string }>({

@@ -187,7 +187,8 @@ with entry as materialized (
     replay_of, replay_id
   from finished
 ), retried as (
-  update delivery d set attempts = h.number, failures = h.failures, crashes = 0, aside = h.aside,
+  update delivery d set attempts = h.number, failures = h.failures, aside = h.aside,
+    crashes = case when h.outcome = 'outcome_unknown' then d.crashes else 0 end,
     due_at = to_timestamp(h.due_ms / 1000.0), last_status = h.status, last_error = h.error_detail
   from held h where d.id = h.delivery_id and h.fate = 'retry'
 ), step as materialized (
@@ -218,7 +219,7 @@ with entry as materialized (
     lease_until = case when n.state = 'leased' then $1::timestamptz + n.lease_ms * interval '1 ms' end,
     in_air = case when n.state = 'leased' then n.in_air::uuid[] else '{}' end,
     in_air_attempts = case when n.state = 'leased' then n.in_air_attempts::uuid[] else '{}' end,
-    solo = lane.solo and n.attempt_id is null,
+    solo = lane.solo and coalesce(n.outcome = 'outcome_unknown', true),
     first_failure_at = case when n.streak_cleared then to_timestamp(n.first_failure_ms / 1000.0)
       else coalesce(lane.first_failure_at, to_timestamp(n.first_failure_ms / 1000.0)) end,
     last_failure_at = case when n.streak_cleared then to_timestamp(n.last_failure_ms / 1000.0)

@@ -34,13 +34,18 @@ export function createPool({ dsn, maxConnections, applicationName, onError }: Po
     connectionString: dsn,
     max: maxConnections,
     application_name: applicationName,
-    options: SESSION.map((setting) => `-c ${setting}`).join(' '),
+    options: sessionOptions(),
     connectionTimeoutMillis: 5_000,
     keepAlive: true,
     types: { getTypeParser },
   })
   pool.on('error', onError)
   return pool
+}
+
+/** What every session of the hub is set to, and `more`, as a connection's `options`. */
+export function sessionOptions(more: readonly string[] = []): string {
+  return [...SESSION, ...more].map((setting) => `-c ${setting}`).join(' ')
 }
 
 const INT8 = 20

@@ -14,10 +14,10 @@ import { code, EXPELLED, hasCode, isNetworkError, nameOf, sentence, wasAnswered 
 import type { Owner } from './membership.ts'
 import type { StreamMetrics } from './metrics.ts'
 import { Partition } from './partition.ts'
-import { settledBefore, settledWithin } from './patience.ts'
+import { settledBefore, settledWithin } from '../base/patience.ts'
 import { slicesOf } from './records.ts'
 import type { BatchHandler, PartitionLag } from './stream.ts'
-import type { Troubles } from './troubles.ts'
+import type { Troubles } from '../base/troubles.ts'
 import type { Wire } from './wire.ts'
 
 export interface ConsumerParts {

@@ -6,7 +6,7 @@ import type { Clock } from '../base/clock.ts'
 import type { Discovery } from './discovery.ts'
 import { fetchRecords, type FetchedPartition, type PartitionToFetch } from './fetch.ts'
 import { keyOf, type Partition } from './partition.ts'
-import type { Troubles } from './troubles.ts'
+import type { Troubles } from '../base/troubles.ts'
 import type { Wire } from './wire.ts'
 
 export interface FetcherParts {

@@ -10,8 +10,8 @@ import { Group, type GroupTimings } from './group.ts'
 import { Membership, NOT_JOINED } from './membership.ts'
 import { streamMetrics } from './metrics.ts'
 import type { BatchHandler, PartitionLag, Stream, StreamHealth, TopicStanding } from './stream.ts'
-import { settledBefore, settledWithin } from './patience.ts'
-import { Troubles } from './troubles.ts'
+import { settledBefore, settledWithin } from '../base/patience.ts'
+import { Troubles } from '../base/troubles.ts'
 import { Wire, type KafkaConnection } from './wire.ts'
 
 export interface KafkaStreamOptions {

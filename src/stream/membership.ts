@@ -14,7 +14,7 @@ import type { Discovery } from './discovery.ts'
 import type { Group, GroupTimings, Joined, Ownership } from './group.ts'
 import { code, EXPELLED, hasCode, responseIn } from './kafka-error.ts'
 import type { StreamMetrics } from './metrics.ts'
-import type { Troubles } from './troubles.ts'
+import type { Troubles } from '../base/troubles.ts'
 import { Waker } from './waker.ts'
 
 export const NOT_JOINED = 'the consumer group cannot be joined'

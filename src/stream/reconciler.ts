@@ -10,7 +10,7 @@ import type { Service } from '../base/service.ts'
 import { findingsOf, reportsOf, type TopicReport } from './standing.ts'
 import type { Stream } from './stream.ts'
 import { readTopicLimits } from './topic-limits.ts'
-import { Troubles } from './troubles.ts'
+import { Troubles } from '../base/troubles.ts'
 import { Wire, type KafkaConnection } from './wire.ts'
 
 export interface ReconcilerDeps {

@@ -19,8 +19,8 @@ export function partitionChore(options: { everyMs: number; weeksAhead: number })
   return {
     name: 'partitions',
     everyMs: options.everyMs,
-    run: async (client, now) => {
-      const made = await makePartitions(client, now, options.weeksAhead)
+    run: async (db, now) => {
+      const made = await makePartitions(db, now, options.weeksAhead)
       return made > 0 ? { made } : null
     },
   }
@@ -31,8 +31,8 @@ export function sweepChore(onFound: (lanes: number) => void): Chore {
   return {
     name: 'sweep',
     everyMs: SWEEP_EVERY_MS,
-    run: async (client) => {
-      const lanes = await sweepLanes(client)
+    run: async (db) => {
+      const lanes = await sweepLanes(db)
       onFound(lanes)
       return lanes > 0 ? { lanes } : null
     },
@@ -45,8 +45,8 @@ export function deadLetterDaysChore(options: { everyMs: number }): Chore {
   return {
     name: 'dead_letter_days',
     everyMs: options.everyMs,
-    run: async (client, now) => {
-      const made = await makeDeadLetterDays(client, new Date(now.getTime() - CLOCK_SKEW_MS), days)
+    run: async (db, now) => {
+      const made = await makeDeadLetterDays(db, new Date(now.getTime() - CLOCK_SKEW_MS), days)
       return made > 0 ? { made } : null
     },
   }
@@ -60,11 +60,11 @@ export function deadLetterPruneChore(options: { everyMs: number; retentionMs: nu
   return {
     name: 'dead_letter_prune',
     everyMs: options.everyMs,
-    run: async (client, now) => {
+    run: async (db, now) => {
       const before = new Date(now.getTime() - options.retentionMs)
-      const dropped = await dropDeadLetterDays(client, before)
-      const strays = await findStrayDeadLetters(client, before)
-      if (strays.any && strays.allOver) await dropStrayDeadLetters(client)
+      const dropped = await dropDeadLetterDays(db, before)
+      const strays = await findStrayDeadLetters(db, before)
+      if (strays.any && strays.allOver) await dropStrayDeadLetters(db)
       else if (strays.any) options.onStrays()
       return dropped > 0 ? { dropped } : null
     },

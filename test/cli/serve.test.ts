@@ -16,6 +16,7 @@ const env = {
   STREAMING_HUB_DATA_DIR: dataDir,
   STREAMING_HUB_HTTP_LISTEN_ADDR: '127.0.0.1:0',
   STREAMING_HUB_DEV_BROKER_PORT: '0',
+  STREAMING_HUB_PRE_STOP_DRAIN_TIMEOUT: '0s',
   STREAMING_HUB_ALLOW_PRIVATE_SINKS: 'true',
 }
 const hasCurl = await run('curl', ['--version']).then(

@@ -76,6 +76,8 @@ export async function testControl(given: Partial<ControlDeps> = {}): Promise<Tes
     },
     stream: { lag: () => [], topics: () => [] },
     checks: [],
+    stopping: new AbortController().signal,
+    upkeepLock: 'upkeep',
     ...given,
   })
   await server.api.ready()

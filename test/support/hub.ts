@@ -35,6 +35,8 @@ export function spawnHub(variables: Record<string, string>): Omit<RunningHub, 'u
     ...process.env,
     STREAMING_HUB_LOG_LEVEL: 'warn',
     STREAMING_HUB_HTTP_LISTEN_ADDR: '127.0.0.1:0',
+    // No balancer has to see it go.
+    STREAMING_HUB_PRE_STOP_DRAIN_TIMEOUT: '0s',
     ...variables,
   }
   const child = spawn(process.execPath, [PROGRAM, 'serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] })

@@ -16,7 +16,7 @@ const DAY = 24 * HOUR
 const start = Date.parse('2026-05-14T22:30:00Z')
 
 const run = async (pool: Pool, chore: Chore, at: number) =>
-  await transaction(pool, async (client) => await chore.run(client, new Date(at)))
+  await transaction(pool, async (client) => await chore.run(client, new Date(at), new AbortController().signal))
 
 let offset = 0n
 async function see(pool: Pool, at: number): Promise<void> {

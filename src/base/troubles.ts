@@ -1,8 +1,8 @@
 // Troubles that last: each is logged once when it begins and once when it is over, however often it is met in between, and the
 // first one still open is what health shows.
-import { messageOf } from '../base/errors.ts'
-import type { Clock } from '../base/clock.ts'
-import type { Log } from '../base/log.ts'
+import { messageOf } from './errors.ts'
+import type { Clock } from './clock.ts'
+import type { Log } from './log.ts'
 
 export interface Trouble {
   message: string

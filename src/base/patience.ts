@@ -1,5 +1,5 @@
 // Waiting with a limit: for work that is abandoned, not cancelled, when it takes too long.
-import type { Clock } from '../base/clock.ts'
+import type { Clock } from './clock.ts'
 
 /** Resolves when `work` has settled, however, or when `limit` has aborted. */
 export async function settledBefore(limit: AbortSignal, work: Promise<unknown>): Promise<void> {
