@@ -188,8 +188,8 @@ export class Dispatcher implements Service {
       // Renewed before the claim, so that a wake-up that comes while it looks is not lost.
       this.#wake = new AbortController()
       const claimed = await this.#step('claim', () => this.claim())
-      if (claimed !== null && claimed > 0) await this.#clock.sleep(CLAIM_PAUSE_MS)
-      else if (this.#slots.room().lanes === 0) await this.#clock.sleep(FULL_PAUSE_MS)
+      if (claimed !== null && claimed > 0) await this.#clock.sleep(CLAIM_PAUSE_MS, this.#stopping.signal)
+      else if (this.#slots.room().lanes === 0) await this.#clock.sleep(FULL_PAUSE_MS, this.#stopping.signal)
       else await this.#clock.sleep(this.#options.idleIntervalMs, this.#wake.signal)
     }
   }

@@ -19,7 +19,7 @@ const CLASSES = new Set(['08', '25', '40', '53', '55', '57', '58'])
 
 // The driver's own errors carry no code.
 const DRIVER =
-  /^(?:timeout exceeded when trying to connect|Connection terminated|Client has encountered a connection error|Cannot use a pool after calling end)/
+  /^(?:timeout exceeded when trying to connect|timeout expired|Query read timeout|Connection terminated|Client has encountered a connection error|Cannot use a pool after calling end)/
 
 /** True when `error` says that the database cannot be reached or cannot serve now. */
 export function isOutage(error: unknown): boolean {
