@@ -43,10 +43,11 @@ async function hubOn(t: TestContext, dsn: string, more: Record<string, string> =
 /** Answers challenges; events at once, never, or when a promise has resolved. */
 async function receiverThat(answers: 'at once' | 'never' | Promise<void>): Promise<Receiver> {
   return await startReceiver((response, request) => {
-    if (request.headers['x-lerian-event-type'] === 'hub.verification')
-      return void response.end((JSON.parse(request.body.toString()) as { challenge: string }).challenge)
-    if (answers === 'never') return
-    void Promise.resolve(answers).then(() => response.end('ok'))
+    if (request.headers['x-lerian-event-type'] === 'hub.verification') {
+      response.end((JSON.parse(request.body.toString()) as { challenge: string }).challenge)
+    } else if (answers !== 'never') {
+      void Promise.resolve(answers).then(() => response.end('ok'))
+    }
   })
 }
 

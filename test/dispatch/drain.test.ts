@@ -22,12 +22,12 @@ async function rows(pool: Pool, text: string): Promise<Record<string, unknown>[]
 function gated(pool: Pool, name: string) {
   const { promise: opened, resolve: open } = Promise.withResolvers<void>()
   const { promise: reached, resolve: reach } = Promise.withResolvers<void>()
-  const query = async (...args: [{ name?: string }]): Promise<unknown> => {
-    if (args[0].name === name) {
+  const query = async (statement: { name?: string; text: string; values: unknown[] }): Promise<unknown> => {
+    if (statement.name === name) {
       reach()
       await opened
     }
-    return await Reflect.apply(pool.query, pool, args)
+    return await pool.query(statement)
   }
   const own = new Proxy(pool, { get: (of, key) => (key === 'query' ? query : Reflect.get(of, key)) })
   return { pool: own, open, reached }
