@@ -9,11 +9,16 @@ import type { Log } from './base/log.ts'
 import { createRegistry } from './base/metrics.ts'
 import type { Registry } from './base/metrics.ts'
 import type { Service } from './base/service.ts'
+import { Troubles } from './base/troubles.ts'
 import { VERSION } from './base/version.ts'
 import type { Config } from './config.ts'
 import { localAuthenticator } from './control/auth/local.ts'
 import type { ReadinessCheck } from './control/routes/health.ts'
 import type { StreamView } from './control/routes/operators.ts'
+import { createCounter, REDIS_AWAY } from './control/limits/counter.ts'
+import { FailedLogins } from './control/limits/failed-logins.ts'
+import { burstQuota, createRateLimits, type RateLimits } from './control/limits/rate-limits.ts'
+import { connectRedis, type SharedCounts } from './control/limits/redis.ts'
 import { createServer } from './control/server.ts'
 import type { ControlServer } from './control/server.ts'
 import { webhookRules } from './control/sink-rules.ts'
@@ -80,13 +85,15 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
     pools.ingest && (await createStreams(config, { ...surroundings, registry, ...ingestDeps, pool: pools.ingest }))
   const destinations = { ...open, pool: pools.control }
   const running = (): boolean => lifecycle.running()
-  const served = { log, registry, destinations, ingestDeps, streams, stopping: stopping.signal, running }
+  const limits = await createLimits(config, log)
+  const served = { log, registry, destinations, ingestDeps, streams, limits, stopping: stopping.signal, running }
   const control = createControl(config, served)
   const lifecycle: Lifecycle = createLifecycle({
     clock: systemClock,
     log,
     stopping,
     stages: [
+      [limits.shared],
       [control],
       [gate(pools.control, { log, signal: stopping.signal, migrateDsn: config.env === 'local' ? dsn : null })],
       [
@@ -213,6 +220,27 @@ const DEAD_LETTER_BYTES = 16 << 20
 /** Whoever tries the hub out restarts it often: a member that was killed is missed after six seconds, the least that Kafka allows. */
 const LOCAL_TIMINGS = { sessionTimeoutMs: 6_000, rebalanceTimeoutMs: 10_000, heartbeatIntervalMs: 1_000 }
 
+interface Limits {
+  /** Null where each process counts by itself. */
+  shared: SharedCounts | null
+  rateLimits: RateLimits
+  failedLogins: FailedLogins
+  check: ReadinessCheck
+}
+
+async function createLimits({ redis, rateLimits, pull }: Config, log: Log): Promise<Limits> {
+  const troubles = new Troubles(log, systemClock)
+  const shared = redis && (await connectRedis(redis, troubles))
+  const counted = { redis: shared && shared.redis, troubles }
+  const failedAuth = createCounter({ name: 'failed-auth', ...rateLimits.failedAuth }, counted, true)
+  return {
+    shared,
+    rateLimits: createRateLimits({ ...rateLimits, pull: burstQuota(pull) }, counted),
+    failedLogins: new FailedLogins(failedAuth, systemClock),
+    check: { name: 'rate_limits', advisory: true, check: () => (troubles.find(REDIS_AWAY) ? REDIS_AWAY : null) },
+  }
+}
+
 function createControl(
   config: Config,
   made: {
@@ -221,11 +249,12 @@ function createControl(
     destinations: DestinationDeps
     ingestDeps: IngestDeps
     streams: Streams | null
+    limits: Limits
     stopping: AbortSignal
     running: () => boolean
   },
 ): ControlServer {
-  const { log, registry, destinations, ingestDeps, streams, stopping, running } = made
+  const { log, registry, destinations, ingestDeps, streams, limits, stopping, running } = made
   const { pool, secrets } = destinations
   return createServer({
     listen: { host: config.http.host, port: config.http.port },
@@ -249,8 +278,11 @@ function createControl(
       const matched = match(event, subscription)
       return matched.matched ? [] : matched.reasons.filter((reason) => reason !== 'tenant')
     },
+    rateLimits: limits.rateLimits,
+    failedLogins: limits.failedLogins,
+    trustedProxies: config.http.trustedProxies,
     stream: streamView(config, streams),
-    checks: [lifecycleCheck({ stopping, running }), ...readinessChecks(pool, streams)],
+    checks: [lifecycleCheck({ stopping, running }), ...readinessChecks(pool, streams), limits.check],
     stopping,
     upkeepLock: UPKEEP_LOCK,
   })

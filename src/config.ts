@@ -4,7 +4,7 @@
 import { resolve } from 'node:path'
 import type { LogLevel } from './base/log.ts'
 import { messageOf } from './base/errors.ts'
-import { address, duration, flag, integer, list, matching, oneOf, seconds, text, url } from './base/parser.ts'
+import { address, duration, flag, integer, list, matching, network, oneOf, seconds, text, url } from './base/parser.ts'
 import type { Address, Parser } from './base/parser.ts'
 import { FEWEST_CONNECTIONS } from './store/connection-budget.ts'
 import { parseKeyRing, type KekSource } from './secrets/keyring.ts'
@@ -14,7 +14,8 @@ type Role = 'all' | 'ingest' | 'delivery'
 export interface Config {
   env: 'local' | 'staging' | 'production'
   role: Role
-  http: { host: string; port: number; docsEnabled: boolean }
+  /** `trustedProxies`: addresses and networks whose `X-Forwarded-For` is believed. */
+  http: { host: string; port: number; docsEnabled: boolean; trustedProxies: readonly string[] }
   /** Absolute. */
   dataDir: string
   logLevel: LogLevel
@@ -49,7 +50,23 @@ export interface Config {
   kek: KekSource | { kind: 'generated' }
   allowPrivateSinks: boolean
   shutdown: { timeoutMs: number; preStopDrainMs: number }
-  redisAddress: string | null
+  rateLimits: {
+    /** Null: unlimited. */
+    tiers: { default: Quota; aggressive: Quota; relaxed: Quota } | null
+    tenantFactor: number
+    failedAuth: Quota
+    failOpen: boolean
+  }
+  /** Null: each process counts by itself. */
+  redis: {
+    host: string
+    port: number
+    password: string | null
+    tls: boolean
+    /** PEM text, or the path of a PEM file. */
+    caCert: string | null
+    timeoutMs: number
+  } | null
   auth: {
     plugin: { address: string } | null
     jwt: { jwksUrl: string; issuer: string; audience: string; tenantClaim: string } | null
@@ -57,6 +74,11 @@ export interface Config {
   otlpEndpoint: string | null
   /** Variables that are set and that this version has no use for yet: worth a warning. */
   unused: readonly string[]
+}
+
+interface Quota {
+  max: number
+  windowMs: number
 }
 
 export interface ConfigFault {
@@ -130,17 +152,23 @@ const later = <V extends Variable<unknown, string | null>>(variable: V): V & { l
 
 const groupName = matching(/^[A-Za-z0-9._-]{1,200}$/, 'letters, digits, dots, hyphens and underscores, at most 200')
 
-/** Files of variables cannot hold line breaks, and write them as `\\n`. */
+/** Files of variables cannot hold line breaks: they write them as `\\n`, or the whole in base64. */
 const pemOrPath: Parser<string> = {
-  expected: 'PEM text or the path of a PEM file',
-  parse: (value) =>
-    value.includes('-----BEGIN CERTIFICATE-----')
-      ? value.replaceAll('\\n', '\n')
-      : text('the path of a PEM file').parse(value),
+  expected: 'PEM text, as it is or in base64, or the path of a PEM file',
+  parse: (value) => {
+    const pem = value.startsWith(BEGIN_IN_BASE64) ? Buffer.from(value, 'base64').toString() : value
+    const isText = pem.includes('-----BEGIN CERTIFICATE-----')
+    return isText ? pem.replaceAll('\\n', '\n') : text('the path of a PEM file').parse(value)
+  },
 }
+
+const BEGIN_IN_BASE64 = Buffer.from('-----BEGIN CER').toString('base64').slice(0, 18)
 
 /** Spaces may belong to it; the line break at the end of a file, which often comes with one, does not. */
 const password = matching(/^\P{Cc}{1,1024}$/u, 'no line breaks or other control characters')
+
+const requests = integer(1, 10_000_000)
+const window = seconds('1s', '24h')
 
 /** By name, without the prefix `STREAMING_HUB_`. */
 export const variables = {
@@ -241,8 +269,44 @@ export const variables = {
     '5s',
     'How long a replica that was sent SIGTERM is not ready but still serves, at least',
   ),
-  REDIS_ADDRESS: later(
-    optional(address({ anyHost: false }), 'Shared rate limits; without it they are kept by each process'),
+
+  TRUSTED_PROXIES: optional(
+    list(network),
+    'Whose `X-Forwarded-For` is believed: without it, a caller has the address that the connection comes from',
+  ),
+  RATE_LIMIT_ENABLED: to(flag, 'true', 'Whether requests are limited'),
+  ALLOW_RATELIMIT_DISABLED: to(flag, 'false', 'They may then be unlimited outside local'),
+  RATE_LIMIT_MAX: optional(requests, '500; in local 100000: requests of one key that change something, in one window'),
+  RATE_LIMIT_WINDOW_SEC: to(window, '60', 'That window'),
+  AGGRESSIVE_RATE_LIMIT_MAX: optional(
+    requests,
+    '100; in local 100000: requests of one key that set much in motion (verify, test, replay, retry, rotate)',
+  ),
+  AGGRESSIVE_RATE_LIMIT_WINDOW_SEC: to(window, '60', 'Their window'),
+  RELAXED_RATE_LIMIT_MAX: optional(requests, '1000; in local 100000: requests of one key that only read'),
+  RELAXED_RATE_LIMIT_WINDOW_SEC: to(window, '60', 'Their window'),
+  RATE_LIMIT_TENANT_FACTOR: to(
+    integer(1, 1000),
+    '4',
+    'How many times what one of its keys may all keys of a tenant may',
+  ),
+  RATE_LIMIT_FAILED_AUTH_MAX: to(
+    integer(1, 100_000),
+    '30',
+    'Wrong credentials from one address in a `RATE_LIMIT_WINDOW_SEC`; after that only those that were right before are looked at',
+  ),
+  REDIS_ADDRESS: optional(
+    address({ anyHost: false }),
+    'Where replicas count together; without it each counts by itself',
+  ),
+  REDIS_PASSWORD: secret(password, 'For Redis'),
+  REDIS_TLS: optional(flag, '`true`; in local `false`: TLS to Redis; it has to be true in production'),
+  REDIS_CA_CERT: optional(pemOrPath, 'Trusted for Redis beside the public authorities'),
+  RATE_LIMIT_REDIS_TIMEOUT_MS: to(integer(10, 10_000), '500', 'Milliseconds until Redis counts as away'),
+  ALLOW_RATELIMIT_FAIL_OPEN: to(
+    flag,
+    'false',
+    'While Redis is away each replica then counts by itself; otherwise the API answers 503',
   ),
 
   AUTH_JWKS_URL: later(optional(url('https', 'http'), 'The keys that verify JWTs; `https` outside local')),
@@ -265,13 +329,16 @@ export function fullName(name: string): string {
   return /^(PLUGIN_AUTH_|OTEL_)/.test(name) ? name : `STREAMING_HUB_${name}`
 }
 
+/** The platform's charts give these to all its products, without a prefix. */
+const OF_THE_PLATFORM = /^((AGGRESSIVE_|RELAXED_)?RATE_LIMIT_|ALLOW_RATELIMIT_)/
+
 // --- reading and checking -------------------------------------------------------------------------------------------------
 
 function readAll(env: Environment): { values: Values; faults: ConfigFault[] } {
   const faults: ConfigFault[] = []
   const read = ([name, variable]: [string, Variable<unknown, string | null>]) => {
     const fallback = variable.default === null ? null : variable.parser.parse(variable.default)
-    const found = env[fullName(name)]
+    const found = env[fullName(name)] || (OF_THE_PLATFORM.test(name) ? env[name] : undefined)
     if (!found) return [name, fallback]
     const value = variable.parser.parse(found)
     if (value === null) {
@@ -319,6 +386,7 @@ function checkAgreement(v: Values, refuse: Refuse): void {
     refuse('PRE_STOP_DRAIN_TIMEOUT', 'leaves no time to stop: expected less than the shutdown time-out')
   if (v.KAFKA_GROUP === v.DLQ_GROUP) refuse('DLQ_GROUP', 'is the group of the facts: expected another')
   checkKafka(v, refuse)
+  checkRedis(v, refuse)
   if (v.PLUGIN_AUTH_ENABLED && !v.PLUGIN_AUTH_ADDRESS)
     refuse('PLUGIN_AUTH_ADDRESS', 'is not set: expected the address of the authorization service, which is enabled')
   if (v.AUTH_JWKS_URL && !v.AUTH_ISSUER) refuse('AUTH_ISSUER', 'is not set: expected the issuer of the tokens')
@@ -338,6 +406,11 @@ function checkKafka(v: Values, refuse: Refuse): void {
   const login = isOauth ? KAFKA_OAUTH : KAFKA_SASL
   const missing = isOauth || KAFKA_SASL.some(isSet) ? login.find((name) => !isSet(name)) : undefined
   if (missing) refuse(missing, `is not set: expected all of ${login.join(', ')}, or none`)
+}
+
+function checkRedis(v: Values, refuse: Refuse): void {
+  if (v.REDIS_ADDRESS && v.REDIS_CA_CERT && !usesRedisTls(v))
+    refuse('REDIS_CA_CERT', 'is of no use without TLS: expected REDIS_TLS to be true')
 }
 
 function checkKek(v: Values, env: Environment, refuse: Refuse): void {
@@ -369,6 +442,10 @@ function checkSafety(v: Values, refuse: Refuse): void {
     for (const name of ['ALLOW_PRIVATE_SINKS', 'ALLOW_INSECURE_DB_TLS', 'ALLOW_INSECURE_KAFKA'] as const)
       if (v[name]) refuse(name, 'is true: expected false in production')
   }
+  if (!v.RATE_LIMIT_ENABLED && !v.ALLOW_RATELIMIT_DISABLED)
+    refuse('RATE_LIMIT_ENABLED', `is false: expected true in ${v.ENV}, or ALLOW_RATELIMIT_DISABLED`)
+  if (v.ENV === 'production' && v.REDIS_ADDRESS && !usesRedisTls(v) && !isLoopback(v.REDIS_ADDRESS))
+    refuse('REDIS_TLS', 'is false: expected true in production')
   if (v.POSTGRES_DSN && !v.ALLOW_INSECURE_DB_TLS && !isPrivateToMachineOrTls(new URL(v.POSTGRES_DSN)))
     refuse('POSTGRES_DSN', 'does not ask for TLS: expected sslmode=verify-full (or verify-ca, or require)')
   if (v.KAFKA_BROKERS && !v.KAFKA_TLS_ENABLED && !v.ALLOW_INSECURE_KAFKA && !v.KAFKA_BROKERS.every(isLoopback))
@@ -398,6 +475,7 @@ function assemble(v: Values, env: Environment): Config {
     http: {
       ...(v.HTTP_LISTEN_ADDR ?? { host: local ? '127.0.0.1' : '0.0.0.0', port: 8080 }),
       docsEnabled: v.SWAGGER_ENABLED ?? local,
+      trustedProxies: v.TRUSTED_PROXIES ?? [],
     },
     dataDir: resolve(v.DATA_DIR),
     logLevel: v.LOG_LEVEL,
@@ -434,7 +512,14 @@ function assemble(v: Values, env: Environment): Config {
     kek: kekSource(v, env),
     allowPrivateSinks: v.ALLOW_PRIVATE_SINKS,
     shutdown: { timeoutMs: v.SHUTDOWN_TIMEOUT, preStopDrainMs: v.PRE_STOP_DRAIN_TIMEOUT },
-    redisAddress: v.REDIS_ADDRESS && hostPort(v.REDIS_ADDRESS),
+    rateLimits: rateLimitsOf(v),
+    redis: v.REDIS_ADDRESS && {
+      ...v.REDIS_ADDRESS,
+      password: v.REDIS_PASSWORD,
+      tls: usesRedisTls(v),
+      caCert: v.REDIS_CA_CERT,
+      timeoutMs: v.RATE_LIMIT_REDIS_TIMEOUT_MS,
+    },
     auth: authOf(v),
     otlpEndpoint: v.OTEL_EXPORTER_OTLP_ENDPOINT,
     unused: unusedVariables(env),
@@ -445,6 +530,29 @@ function unusedVariables(env: Environment): string[] {
   return Object.entries<Variable<unknown, string | null>>(variables)
     .filter(([name, variable]) => variable.later && env[fullName(name)])
     .map(([name]) => fullName(name))
+}
+
+/** Whoever tries the hub out on a machine of their own has nobody to be protected from. */
+const LOCAL_RATE_LIMIT = 100_000
+
+function rateLimitsOf(v: Values): Config['rateLimits'] {
+  const max = (given: number | null, usual: number): number => given ?? (v.ENV === 'local' ? LOCAL_RATE_LIMIT : usual)
+  return {
+    tiers: v.RATE_LIMIT_ENABLED
+      ? {
+          default: { max: max(v.RATE_LIMIT_MAX, 500), windowMs: v.RATE_LIMIT_WINDOW_SEC },
+          aggressive: { max: max(v.AGGRESSIVE_RATE_LIMIT_MAX, 100), windowMs: v.AGGRESSIVE_RATE_LIMIT_WINDOW_SEC },
+          relaxed: { max: max(v.RELAXED_RATE_LIMIT_MAX, 1000), windowMs: v.RELAXED_RATE_LIMIT_WINDOW_SEC },
+        }
+      : null,
+    tenantFactor: v.RATE_LIMIT_TENANT_FACTOR,
+    failedAuth: { max: v.RATE_LIMIT_FAILED_AUTH_MAX, windowMs: v.RATE_LIMIT_WINDOW_SEC },
+    failOpen: v.ALLOW_RATELIMIT_FAIL_OPEN,
+  }
+}
+
+function usesRedisTls(v: Values): boolean {
+  return v.REDIS_TLS ?? v.ENV !== 'local'
 }
 
 function kafkaOf(v: Values): Config['kafka'] {

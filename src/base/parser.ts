@@ -1,4 +1,5 @@
 // How a setting's text becomes a value: each parser says in words what it takes, so that whoever wrote something else can be told.
+import { isIP } from 'node:net'
 import { parseDuration } from './duration.ts'
 
 export interface Parser<T> {
@@ -71,6 +72,17 @@ export function url(...protocols: string[]): Parser<string> {
       return parsed && parsed.host !== '' && protocols.includes(parsed.protocol.slice(0, -1)) ? value : null
     },
   }
+}
+
+/** An IP address, or a network as `address/bits`. */
+export const network: Parser<string> = {
+  expected: 'IP addresses or networks such as 10.0.0.0/8',
+  parse: (value) => {
+    const [ip = '', bits, ...more] = value.split('/')
+    const most = { 0: -1, 4: 32, 6: 128 }[isIP(ip)] ?? -1
+    const fits = bits === undefined ? most > 0 : /^\d{1,3}$/.test(bits) && Number(bits) <= most
+    return fits && more.length === 0 ? value : null
+  },
 }
 
 /** `host:port`, `[ipv6]:port`; with `anyHost` also `:port`, which means all interfaces. */

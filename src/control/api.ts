@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify'
 import type { ErrorCode } from '../base/errors.ts'
+import type { RouteLimit } from './admission.ts'
 import type { Scope } from './auth/principal.ts'
 
 export type Api = FastifyInstance<
@@ -18,6 +19,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the caller's credential must allow; 'public': no credential is asked for. Every route has to say it. */
     access?: Scope | 'public'
+    /** How often callers may come; without it as reading (`relaxed`) or as changing something (`default`), by the method. */
+    limit?: RouteLimit
     /** Problems of this route beside those that follow from its form. */
     problems?: readonly ErrorCode[]
   }

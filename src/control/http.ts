@@ -9,11 +9,11 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { LogController, fastify, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify'
 import { HubError, errorCatalogue, messageOf, type ErrorCode } from '../base/errors.ts'
 import type { Log } from '../base/log.ts'
-import type { Registry } from '../base/metrics.ts'
 import type { Api } from './api.ts'
-import { authenticate, type Authenticator } from './auth/authenticate.ts'
-import { httpMetrics } from './metrics.ts'
+import { createAdmission, type Admission, type AdmissionDeps, type RouteLimit } from './admission.ts'
+import type { HttpMetrics } from './metrics.ts'
 import { DOCS_PREFIX } from './openapi.ts'
+import { HTTP_TIMES, boundConnections, serverTimes, type HttpTimes } from './overload.ts'
 import { PROBLEM_JSON, problemOf, problemType, sendProblem } from './problems.ts'
 import { RouteTable } from './route-table.ts'
 import { ProblemSchema, refer } from './schemas/common.ts'
@@ -21,29 +21,31 @@ import { validatorCompiler } from './validation.ts'
 
 /** Of JSON requests; ingest has its own. */
 const BODY_LIMIT_BYTES = 256 * 1024
-const REQUEST_TIMEOUT_MS = 30_000
 /** A tenant's name may be in a path, percent-encoded. */
 const MAX_PARAM_LENGTH = 2048
 /** The hub may be reached over plain HTTP inside a cluster: what ends TLS in front of it upgrades and pins. */
 const POLICY = { directives: { upgradeInsecureRequests: null } }
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
-export interface HttpDeps {
+export interface HttpDeps extends AdmissionDeps {
   log: Log
-  registry: Registry
-  authenticators: readonly Authenticator[]
   /** Aborted when the hub begins to stop: it still serves, and asks its callers to go elsewhere. */
   stopping: AbortSignal
+  /** Addresses and networks whose `X-Forwarded-For` is believed. */
+  trustedProxies: readonly string[]
+  /** `HTTP_TIMES` where they are not given. */
+  times?: HttpTimes
 }
 
 /** An instance without routes, not listening. */
-export function createHttp(deps: HttpDeps): Api {
+export function createHttp(deps: HttpDeps, metrics: HttpMetrics): Api {
   const app = fastify({
     loggerInstance: deps.log,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: requestId,
     bodyLimit: BODY_LIMIT_BYTES,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    trustProxy: deps.trustedProxies.length > 0 && [...deps.trustedProxies],
+    ...serverTimes(deps.times ?? HTTP_TIMES),
     // What comes on an open connection while the server closes is still answered.
     return503OnClosing: false,
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH, ignoreTrailingSlash: true },
@@ -55,9 +57,10 @@ export function createHttp(deps: HttpDeps): Api {
   app.setSerializerCompiler(() => (data) => JSON.stringify(data))
   app.decorateRequest('principal', null)
   app.setErrorHandler(answerError)
-  addRouteRules(app, deps.authenticators)
+  boundConnections(app, metrics)
+  addRouteRules(app, createAdmission(deps, metrics))
   addHeaders(app, deps.stopping)
-  addReports(app, deps.registry)
+  addReports(app, metrics)
   readJson(app)
   return app
 }
@@ -76,12 +79,9 @@ function answerError(error: unknown, request: FastifyRequest, reply: FastifyRepl
 /** What is no HTTP at all never gets to a route. */
 function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-  const status = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : error.code === 'HPE_HEADER_OVERFLOW' ? 431 : 400
-  const problem = problemOf(
-    new HubError('invalid_request', 'The request is not HTTP that can be read.'),
-    randomUUIDv7(),
-  )
-  const body = JSON.stringify({ ...problem, status })
+  const problem = problemOf(brokenRequest(error.code), randomUUIDv7())
+  const { status } = problem
+  const body = JSON.stringify(problem)
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     `content-type: ${PROBLEM_JSON}`,
@@ -91,8 +91,14 @@ function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): 
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
 }
 
+function brokenRequest(code: string | undefined): HubError {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new HubError('request_timeout', 'The request did not arrive in time.')
+  if (code === 'HPE_HEADER_OVERFLOW') return new HubError('headers_too_large', 'The headers are too large.')
+  return new HubError('invalid_request', 'The request is not HTTP that can be read.')
+}
+
 /** Each route says who may call it; unknown paths are 404, known ones with another method 405. */
-function addRouteRules(app: Api, authenticators: readonly Authenticator[]): void {
+function addRouteRules(app: Api, admission: Admission): void {
   const table = new RouteTable()
   app.addHook('onRoute', (route) => {
     table.add(route)
@@ -100,7 +106,8 @@ function addRouteRules(app: Api, authenticators: readonly Authenticator[]): void
     assert(access, `the route ${String(route.method)} ${route.url} does not say who may call it`)
     documentProblems(route, access !== 'public')
     if (access === 'public') return
-    const guard = async (request: FastifyRequest) => await authenticate(request, authenticators, access)
+    const rule = { access, limit: route.config?.limit ?? usualLimit(route) }
+    const guard = async (request: FastifyRequest, reply: FastifyReply) => await admission(request, reply, rule)
     route.onRequest = [guard, ...[route.onRequest ?? []].flat()]
   })
   app.setNotFoundHandler((request, reply) => {
@@ -111,6 +118,14 @@ function addRouteRules(app: Api, authenticators: readonly Authenticator[]): void
   })
 }
 
+function usualLimit(route: RouteOptions): RouteLimit {
+  return takesBody(route) ? 'default' : 'relaxed'
+}
+
+function takesBody({ method }: RouteOptions): boolean {
+  return [method].flat().some((each) => each !== 'GET' && each !== 'HEAD')
+}
+
 /** Adds to a route's documentation the problems that follow from its form, and those that it names. */
 function documentProblems(route: RouteOptions, authenticated: boolean): void {
   const { schema } = route
@@ -118,8 +133,9 @@ function documentProblems(route: RouteOptions, authenticated: boolean): void {
   const takesInput = schema.body ?? schema.querystring ?? schema.params
   const codes: ErrorCode[] = [
     ...(takesInput ? (['invalid_request'] as const) : []),
-    ...(authenticated ? (['unauthenticated', 'forbidden'] as const) : []),
-    ...(schema.body ? (['payload_too_large', 'unsupported_media_type'] as const) : []),
+    ...(authenticated ? (['unauthenticated', 'forbidden', 'rate_limited'] as const) : []),
+    // A body that nobody asked for is refused too when it is too large.
+    ...(takesBody(route) ? (['payload_too_large', 'unsupported_media_type'] as const) : []),
     ...(route.config?.problems ?? []),
     'internal',
     'unavailable',
@@ -129,10 +145,22 @@ function documentProblems(route: RouteOptions, authenticated: boolean): void {
 }
 
 function problemAnswer(code: ErrorCode): object {
+  const { status } = errorCatalogue[code]
   return {
+    ...((status === 429 || status === 503) && { headers: retryHeaders(status) }),
     description: `${code}: ${errorCatalogue[code].title} (${problemType(code)})`,
     content: { [PROBLEM_JSON]: { schema: refer(ProblemSchema) } },
   }
+}
+
+const LATER = { 'retry-after': { description: 'Seconds after which to ask again', schema: { type: 'integer' } } }
+const LIMIT = {
+  description: 'By draft-ietf-httpapi-ratelimit-headers; on every answer that was counted',
+  schema: { type: 'string' },
+}
+
+function retryHeaders(status: 429 | 503): object {
+  return status === 503 ? LATER : { ...LATER, 'ratelimit-policy': LIMIT, ratelimit: LIMIT }
 }
 
 function addHeaders(app: Api, stopping: AbortSignal): void {
@@ -147,8 +175,7 @@ function addHeaders(app: Api, stopping: AbortSignal): void {
   })
 }
 
-function addReports(app: Api, registry: Registry): void {
-  const metrics = httpMetrics(registry)
+function addReports(app: Api, metrics: HttpMetrics): void {
   app.addHook('onResponse', async (request, reply) => {
     const { method } = request
     const route = request.routeOptions.url ?? 'unknown'

@@ -19,5 +19,13 @@ export function httpMetrics(registry: Registry) {
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60],
       registers,
     }),
+    refused: new Counter({
+      name: 'hub_http_refused_total',
+      help: 'Requests that were turned away, by the limit that they met: a tier of routes, or what protects the hub itself',
+      labelNames: ['tier'] as const,
+      registers,
+    }),
   }
 }
+
+export type HttpMetrics = ReturnType<typeof httpMetrics>

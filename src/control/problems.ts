@@ -5,6 +5,7 @@ import { HubError, errorCatalogue, type ErrorCode, type Fault } from '../base/er
 import { isOutage } from '../store/outage.ts'
 
 export const PROBLEM_JSON = 'application/problem+json'
+/** Where nothing better is known. */
 const RETRY_AFTER_SECONDS = 5
 /** A framework may quote the request. */
 const MAX_DETAIL = 300
@@ -46,7 +47,8 @@ export function problemType(code: ErrorCode): string {
 export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply {
   // Also where a request was refused before any hook of ours had seen it.
   reply.headers({ 'cache-control': 'no-store', 'x-request-id': problem.request_id })
-  if (problem.status === 429 || problem.status === 503) reply.header('retry-after', RETRY_AFTER_SECONDS)
+  const isLater = problem.status === 429 || problem.status === 503
+  if (isLater && !reply.hasHeader('retry-after')) reply.header('retry-after', RETRY_AFTER_SECONDS)
   return reply.code(problem.status).type(PROBLEM_JSON).send(problem)
 }
 

@@ -3,13 +3,13 @@
 import type { AddressInfo } from 'node:net'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
-import underPressure from '@fastify/under-pressure'
-import { HubError } from '../base/errors.ts'
 import type { Registry } from '../base/metrics.ts'
 import type { Service } from '../base/service.ts'
 import type { Api } from './api.ts'
 import { createHttp, type HttpDeps } from './http.ts'
+import { httpMetrics, type HttpMetrics } from './metrics.ts'
 import { DOCS_PREFIX, openApiOptions } from './openapi.ts'
+import { PRESSURE, refuseUnderPressure, type Pressure } from './overload.ts'
 import { breakerRoutes } from './routes/breakers.ts'
 import { deliveryRoutes } from './routes/deliveries.ts'
 import { eventRoutes, type EventRouteDeps } from './routes/events.ts'
@@ -24,15 +24,15 @@ import { subscriptionActionRoutes } from './routes/subscription-actions.ts'
 import { subscriptionRoutes } from './routes/subscriptions.ts'
 import { Verification, type VerificationDeps } from './verification.ts'
 
-/** An event loop that is this late serves nobody any more: better to say so. */
-const MAX_EVENT_LOOP_DELAY_MS = 2_000
-
 export interface ControlDeps extends HttpDeps, VerificationDeps, IngestRouteDeps, EventRouteDeps, SingletonDeps {
   listen: { host: string; port: number }
   /** Of the hub, for the API's document. */
   version: string
   /** Serve `/openapi.json` and `/docs`. */
   docs: boolean
+  registry: Registry
+  /** `PRESSURE` where it is not given. */
+  pressure?: Pressure
   /** What `/metrics` serves; null: it is not served. */
   metrics: Registry | null
   stream: StreamView
@@ -49,11 +49,12 @@ export interface ControlServer extends Service {
 }
 
 export function createServer(deps: ControlDeps): ControlServer {
-  const api = createHttp(deps)
+  const httpCounts = httpMetrics(deps.registry)
+  const api = createHttp(deps, httpCounts)
   const verification = new Verification(deps)
   if (deps.docs) addDocs(api, deps.version)
   void api.register(async (scope: Api) => healthRoutes(scope, deps))
-  void api.register(async (scope: Api) => addRoutes(scope, deps, verification))
+  void api.register(async (scope: Api) => addRoutes(scope, { ...deps, verification, httpCounts }))
   let stopped: Promise<void> | null = null
   return {
     name: 'control',
@@ -65,16 +66,13 @@ export function createServer(deps: ControlDeps): ControlServer {
   }
 }
 
-async function addRoutes(api: Api, deps: ControlDeps, verification: Verification): Promise<void> {
-  await api.register(underPressure, {
-    maxEventLoopDelay: MAX_EVENT_LOOP_DELAY_MS,
-    pressureHandler: () => {
-      throw new HubError('unavailable', 'The hub has more to do than it can: ask again a little later.')
-    },
-  })
-  const routes = { ...deps, verification }
-  subscriptionRoutes(api, routes)
-  subscriptionActionRoutes(api, routes)
+async function addRoutes(
+  api: Api,
+  deps: ControlDeps & { verification: Verification; httpCounts: HttpMetrics },
+): Promise<void> {
+  await refuseUnderPressure(api, deps.pressure ?? PRESSURE, deps.httpCounts)
+  subscriptionRoutes(api, deps)
+  subscriptionActionRoutes(api, deps)
   deliveryRoutes(api, deps)
   replayRoutes(api, deps)
   eventRoutes(api, deps)

@@ -1,10 +1,7 @@
 // How the hub gets to the brokers and is let in: TLS with the authorities that it trusts, and a login by password or by token.
-import { X509Certificate } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
-import { rootCertificates } from 'node:tls'
 import type { SASLOptions } from '@platformatic/kafka'
+import { readAuthorities } from '../base/authorities.ts'
 import type { Clock } from '../base/clock.ts'
-import { messageOf } from '../base/errors.ts'
 import { tokenSource, type ClientCredentials, type TokenSource } from './token-source.ts'
 import type { KafkaConnection } from './wire.ts'
 
@@ -22,7 +19,7 @@ export interface KafkaAccess {
 
 /** Opens nothing yet. Rejects with one sentence when the authority's certificate cannot be read. */
 export async function kafkaConnection(access: KafkaAccess, clock: Clock): Promise<KafkaConnection> {
-  const authorities = access.caCert === null ? undefined : [...rootCertificates, ...(await certificates(access.caCert))]
+  const authorities = access.caCert === null ? undefined : await readAuthorities(access.caCert, "Kafka brokers'")
   const trust = authorities && { ca: authorities }
   return {
     brokers: access.brokers,
@@ -31,23 +28,6 @@ export async function kafkaConnection(access: KafkaAccess, clock: Clock): Promis
     tls: access.tlsEnabled ? (trust ?? {}) : undefined,
   }
 }
-
-/** TLS takes anything for an authority, and ignores what is none: better not to start. */
-async function certificates(given: string): Promise<string[]> {
-  const isText = given.includes('-----BEGIN ')
-  try {
-    const blocks = (isText ? given : await readFile(given, 'utf8')).match(PEM_CERTIFICATE) ?? []
-    if (blocks.length === 0) throw new Error('there is no PEM certificate in it')
-    return blocks.map((block) => new X509Certificate(block).toString())
-  } catch (error) {
-    const where = isText ? '' : ` in ${given}`
-    throw new Error(`The certificate of the Kafka brokers' authority${where} cannot be used: ${messageOf(error)}`, {
-      cause: error,
-    })
-  }
-}
-
-const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
 
 function bearer(tokens: TokenSource): SASLOptions {
   return {

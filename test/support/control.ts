@@ -6,6 +6,7 @@ import type { LightMyRequestResponse } from 'fastify'
 import { silentLog } from '../../src/base/log.ts'
 import { createRegistry } from '../../src/base/metrics.ts'
 import { localAuthenticator } from '../../src/control/auth/local.ts'
+import { FailedLogins } from '../../src/control/limits/failed-logins.ts'
 import { createServer, type ControlDeps, type ControlServer } from '../../src/control/server.ts'
 import { webhookRules } from '../../src/control/sink-rules.ts'
 import { ingest } from '../../src/ingest/ingest.ts'
@@ -52,6 +53,7 @@ export async function testControl(given: Partial<ControlDeps> = {}): Promise<Tes
   const registry = createRegistry({ processMetrics: false })
   const { pool } = database
   const ingestDeps = { pool, clock, log: silentLog, metrics: ingestMetrics(registry), onWoken: () => undefined }
+  const limit = { name: 'none', max: 2, windowMs: 1_000 }
   const ring = { currentId: 'test', keys: new Map([['test', Buffer.alloc(32, 7)]]) }
   const server = createServer({
     listen: { host: '127.0.0.1', port: 0 },
@@ -62,6 +64,9 @@ export async function testControl(given: Partial<ControlDeps> = {}): Promise<Tes
     pool,
     version: '0.0.0-test',
     docs: true,
+    trustedProxies: [],
+    rateLimits: { count: async () => [] },
+    failedLogins: new FailedLogins({ add: async () => ({ limit, allowed: true, remaining: 1, resetMs: 0 }) }, clock),
     authenticators: [localAuthenticator({ defaultTenantId: 'default' })],
     secrets: createSecretBox(ring),
     sinkRules: webhookRules({ allowPrivate: false }),

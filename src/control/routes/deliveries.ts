@@ -39,7 +39,7 @@ function addRetry(api: Api, deps: DeliveryDeps): void {
   api.route({
     method: 'POST',
     url: '/v1/deliveries/:id/retry',
-    config: { access: 'subscriptions:write', problems: ['not_found', 'conflict'] },
+    config: { access: 'subscriptions:write', limit: 'aggressive', problems: ['not_found', 'conflict'] },
     schema: {
       operationId: 'retryDelivery',
       summary: 'Try an unfinished delivery now, or deliver a finished one once more',

@@ -25,7 +25,11 @@ export function ingestRoutes(api: Api, deps: IngestRouteDeps): void {
     method: 'POST',
     url: '/v1/ingest',
     bodyLimit: BODY_LIMIT_BYTES,
-    config: { access: 'events:ingest', problems: ['invalid_request', 'payload_too_large', 'unsupported_media_type'] },
+    config: {
+      access: 'events:ingest',
+      limit: 'ingest',
+      problems: ['invalid_request', 'payload_too_large', 'unsupported_media_type'],
+    },
     schema: {
       operationId: 'ingest',
       summary: 'Take in events by the CloudEvents HTTP binding',

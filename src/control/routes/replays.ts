@@ -35,7 +35,7 @@ function addBegin(api: Api, deps: ReplayRouteDeps): void {
   api.route({
     method: 'POST',
     url: '/v1/subscriptions/:id/replay',
-    config: { access: 'subscriptions:write', problems: ['not_found', 'conflict'] },
+    config: { access: 'subscriptions:write', limit: 'aggressive', problems: ['not_found', 'conflict'] },
     schema: {
       operationId: 'beginReplay',
       summary: 'Deliver again what was delivered or dead-lettered in a range of time',

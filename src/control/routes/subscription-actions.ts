@@ -26,7 +26,7 @@ function addVerify(api: Api, { verification }: SubscriptionRouteDeps): void {
   api.route({
     method: 'POST',
     url: '/v1/subscriptions/:id/verify',
-    config: { access: 'subscriptions:write', problems: ['not_found', 'conflict'] },
+    config: { access: 'subscriptions:write', limit: 'aggressive', problems: ['not_found', 'conflict'] },
     schema: {
       operationId: 'verifySubscription',
       summary: 'Probe the destination now',
@@ -55,7 +55,7 @@ function addRotateSecret(api: Api, deps: SubscriptionRouteDeps): void {
   api.route({
     method: 'POST',
     url: '/v1/subscriptions/:id/rotate-secret',
-    config: { access: 'subscriptions:write', problems: ['not_found'] },
+    config: { access: 'subscriptions:write', limit: 'aggressive', problems: ['not_found'] },
     schema: {
       operationId: 'rotateSecret',
       summary: 'A new signing secret; the old one signs too while the overlap lasts',
