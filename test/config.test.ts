@@ -37,13 +37,16 @@ const authority = (pem: string) =>
 const listen = (value: string) => read('STREAMING_HUB_HTTP_LISTEN_ADDR', value, ({ http }) => [http.host, http.port])
 const interval = (value: string) => read('STREAMING_HUB_RECONCILER_INTERVAL', value, (c) => c.reconciler.intervalMs)
 const connections = (role: string) => read('STREAMING_HUB_ROLE', role, ({ postgres }) => postgres.maxConnections)
+const limits = (env: Record<string, string>) => loadConfig({ ...production, ...env }).rateLimits
+const redis = (env: Record<string, string>) => loadConfig({ STREAMING_HUB_REDIS_ADDRESS: '[::1]:6379', ...env }).redis
+const proxies = (value: string) => read('STREAMING_HUB_TRUSTED_PROXIES', value, ({ http }) => http.trustedProxies)
 
 describe('without any variable', () => {
   const config = loadConfig({})
 
   it('the hub is local: loopback, embedded database, development broker, generated key', () => {
     assert.equal(config.env, 'local')
-    assert.deepEqual(config.http, { host: '127.0.0.1', port: 8080, docsEnabled: true })
+    assert.deepEqual(config.http, { host: '127.0.0.1', port: 8080, docsEnabled: true, trustedProxies: [] })
     assert.equal(config.postgres.dsn, null)
     assert.equal(config.kafka.brokers, null)
     assert.equal(config.kafka.devBrokerPort, 19092)
@@ -197,7 +200,7 @@ describe('one message', () => {
 describe('production', () => {
   it('starts with a database, brokers, a key and a way to authenticate', () => {
     const config = loadConfig(production)
-    assert.deepEqual(config.http, { host: '0.0.0.0', port: 8080, docsEnabled: false })
+    assert.deepEqual(config.http, { host: '0.0.0.0', port: 8080, docsEnabled: false, trustedProxies: [] })
     assert.deepEqual(config.kek, { kind: 'env', value: KEK })
     assert.deepEqual(config.auth.jwt, {
       jwksUrl: 'https://id.example/keys',
@@ -250,6 +253,12 @@ describe('production', () => {
     ],
     ['Kafka without TLS', { STREAMING_HUB_KAFKA_TLS_ENABLED: 'false' }, 'STREAMING_HUB_KAFKA_TLS_ENABLED'],
     ['keys of a JWT over http', { STREAMING_HUB_AUTH_JWKS_URL: 'http://id.example' }, 'STREAMING_HUB_AUTH_JWKS_URL'],
+    ['requests without limits', { STREAMING_HUB_RATE_LIMIT_ENABLED: 'false' }, 'STREAMING_HUB_RATE_LIMIT_ENABLED'],
+    [
+      'Redis without TLS',
+      { STREAMING_HUB_REDIS_ADDRESS: 'redis.example:6379', STREAMING_HUB_REDIS_TLS: 'false' },
+      'STREAMING_HUB_REDIS_TLS',
+    ],
     ['the local key', { STREAMING_HUB_DEV_KEK: KEK }, 'STREAMING_HUB_DEV_KEK'],
     ['a key that is too short', { HUB_KEK: 'c2hvcnQ=' }, 'STREAMING_HUB_KEK_REF'],
   ]
@@ -277,6 +286,52 @@ describe('staging', () => {
     ])
     const waived = { STREAMING_HUB_ALLOW_INSECURE_DB_TLS: 'true', STREAMING_HUB_ALLOW_INSECURE_KAFKA: 'true' }
     loadConfig({ ...staging, ...plain, ...waived, STREAMING_HUB_ALLOW_PRIVATE_SINKS: 'true' })
+  })
+})
+
+describe('rate limits', () => {
+  it('have the numbers of the deployment charts, and are out of the way in local', () => {
+    const minute = { windowMs: 60_000 }
+    const { tiers, failedAuth, failOpen } = limits({})
+    assert.deepEqual(tiers, {
+      default: { max: 500, ...minute },
+      aggressive: { max: 100, ...minute },
+      relaxed: { max: 1000, ...minute },
+    })
+    assert.deepEqual([failedAuth, failOpen], [{ max: 30, ...minute }, false])
+    assert.deepEqual(loadConfig({}).rateLimits.tiers?.aggressive, { max: 100_000, ...minute })
+    assert.equal(loadConfig({ STREAMING_HUB_AGGRESSIVE_RATE_LIMIT_MAX: '7' }).rateLimits.tiers?.aggressive.max, 7)
+  })
+
+  it('are read as the charts of the platform name them too; the hub’s own names come first', () => {
+    const shared = { RATE_LIMIT_MAX: '5', AGGRESSIVE_RATE_LIMIT_WINDOW_SEC: '10', ALLOW_RATELIMIT_FAIL_OPEN: 'true' }
+    const { tiers, failOpen } = limits(shared)
+    assert.deepEqual([tiers?.default.max, tiers?.aggressive.windowMs, failOpen], [5, 10_000, true])
+    assert.equal(limits({ ...shared, STREAMING_HUB_RATE_LIMIT_MAX: '6' }).tiers?.default.max, 6)
+    assert.deepEqual(refused({ RELAXED_RATE_LIMIT_MAX: 'many' }), ['STREAMING_HUB_RELAXED_RATE_LIMIT_MAX'])
+  })
+
+  it('can be switched off in local, and elsewhere where that is allowed', () => {
+    const off = { STREAMING_HUB_RATE_LIMIT_ENABLED: 'false' }
+    assert.equal(loadConfig(off).rateLimits.tiers, null)
+    assert.equal(limits({ ...off, STREAMING_HUB_ALLOW_RATELIMIT_DISABLED: 'true' }).tiers, null)
+  })
+
+  it('are shared by Redis, with TLS outside local', () => {
+    const none = { password: null, caCert: null, timeoutMs: 500 }
+    assert.deepEqual(redis({}), { host: '::1', port: 6379, tls: false, ...none })
+    assert.equal(redis(production)?.tls, true)
+    assert.equal(redis({ ...production, STREAMING_HUB_REDIS_TLS: 'false' })?.tls, false)
+    const pem = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n'
+    const inBase64 = { STREAMING_HUB_REDIS_CA_CERT: Buffer.from(pem).toString('base64') }
+    assert.equal(redis({ ...production, ...inBase64 })?.caCert, pem)
+    assert.equal(loadConfig({ STREAMING_HUB_REDIS_TLS: 'true' }).redis, null)
+  })
+
+  it('know callers behind proxies by addresses and networks', () => {
+    assert.deepEqual(proxies('10.0.0.0/8, ::1,fd00::/8'), ['10.0.0.0/8', '::1', 'fd00::/8'])
+    for (const value of ['10.0.0.0/33', '10.0.0', 'fd00::/129', '10.0.0.0/8/9', 'proxy', '10.0.0.1/', '1.2.3.4/x'])
+      assert.deepEqual(refused({ STREAMING_HUB_TRUSTED_PROXIES: value }), ['STREAMING_HUB_TRUSTED_PROXIES'], value)
   })
 })
 
@@ -321,6 +376,11 @@ describe('variables that need each other', () => {
         STREAMING_HUB_KAFKA_SCRAM_PASSWORD: 'secret\n',
       },
       'STREAMING_HUB_KAFKA_SCRAM_PASSWORD',
+    ],
+    [
+      'an authority of a Redis that is reached without TLS',
+      { STREAMING_HUB_REDIS_ADDRESS: 'redis:6379', STREAMING_HUB_REDIS_CA_CERT: '/etc/ca.pem' },
+      'STREAMING_HUB_REDIS_CA_CERT',
     ],
     ['half of a login', { STREAMING_HUB_KAFKA_SCRAM_USERNAME: 'hub' }, 'STREAMING_HUB_KAFKA_SCRAM_MECHANISM'],
     ['an authorization service without address', { PLUGIN_AUTH_ENABLED: 'true' }, 'PLUGIN_AUTH_ADDRESS'],

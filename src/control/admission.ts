@@ -19,7 +19,7 @@ export interface AdmissionDeps {
   failedLogins: FailedLogins
 }
 
-export interface Rule {
+interface Rule {
   access: Scope
   limit: RouteLimit
 }

@@ -72,7 +72,9 @@ function requestId(request: IncomingMessage): string {
 
 function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const problem = problemOf(error, request.id)
-  if (problem.status >= 500) request.log.error({ err: error }, problem.detail)
+  // That something is away or overloaded has been said where it was found out; here it would be said for each request.
+  const isKnown = error instanceof HubError && error.code === 'unavailable'
+  if (problem.status >= 500) request.log[isKnown ? 'debug' : 'error']({ err: error }, problem.detail)
   sendProblem(reply, problem)
 }
 

@@ -145,18 +145,20 @@ describe('whoever brings wrong credentials', () => {
   })
 
   test('has the address that a trusted proxy names, and nobody else does', async () => {
-    const guess = (from: string): Call => ({
-      url: '/v1/subscriptions',
-      headers: bearer('wrong.1', { 'x-forwarded-for': from }),
-    })
-    const statuses = async (trustedProxies: string[]): Promise<number[]> => {
-      await using control = await testControl({ ...deps(), trustedProxies })
-      const answers = []
-      for (let i = 0; i < 5; i++) answers.push((await control.call(guess(`203.0.113.${i}`))).status)
-      return answers
-    }
     assert.deepEqual(await statuses([]), [401, 401, 401, 429, 429])
     assert.deepEqual(await statuses(['127.0.0.0/8']), [401, 401, 401, 401, 401])
     assert.deepEqual(await statuses(['10.0.0.0/8']), [401, 401, 401, 429, 429])
   })
 })
+
+function guessFrom(address: string): Call {
+  return { url: '/v1/subscriptions', headers: bearer('wrong.1', { 'x-forwarded-for': address }) }
+}
+
+/** What five guesses get, each of which says that it comes from elsewhere. */
+async function statuses(trustedProxies: string[]): Promise<number[]> {
+  await using control = await testControl({ ...deps(), trustedProxies })
+  const answers = []
+  for (let i = 0; i < 5; i++) answers.push((await control.call(guessFrom(`203.0.113.${i}`))).status)
+  return answers
+}

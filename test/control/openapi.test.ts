@@ -36,7 +36,7 @@ interface Operation {
   tags: string[]
   parameters?: { in: string; name: string; schema: object }[]
   requestBody?: { content: Record<string, Media> }
-  responses: Record<string, { description: string; content?: Record<string, Media> }>
+  responses: Record<string, { description: string; content?: Record<string, Media>; headers?: Record<string, object> }>
 }
 
 function operations(): [string, Operation][] {
@@ -118,7 +118,14 @@ describe('the API’s document', () => {
       const codes = Object.keys(operation.responses)
       assert.ok(codes.some((code) => code.startsWith('2')) && codes.includes('500') && codes.includes('503'), place)
       if (inPath.includes('id')) assert.ok(codes.includes('404') && codes.includes('400'), place)
-      if (/ \/(v1|admin)/.test(place)) assert.ok(codes.includes('401') && codes.includes('403'), place)
+      if (/ \/(v1|admin)/.test(place))
+        assert.ok(
+          ['401', '403', '429'].every((code) => codes.includes(code)),
+          place,
+        )
+      if (!place.startsWith('GET ')) assert.ok(codes.includes('413'), place)
+      for (const code of ['429', '503'])
+        if (codes.includes(code)) assert.ok(operation.responses[code]?.headers?.['retry-after'], place)
     }
   })
 

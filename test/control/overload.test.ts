@@ -172,17 +172,18 @@ const anybody: Authenticator = {
   }),
 }
 
+const HEAD_OF_A =
+  'POST /v1/subscriptions HTTP/1.1\r\nhost: hub\r\nx-tenant-id: a\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n'
+
 describe('requests that are under way', () => {
   test('are bounded for each tenant, and given back when they end', async () => {
     const registry = createRegistry({ processMetrics: false })
     await using control = await testControl({ authenticators: [anybody], registry })
     const open = await listening(control)
-    const head = (tenant: string): string =>
-      `POST /v1/subscriptions HTTP/1.1\r\nhost: hub\r\nx-tenant-id: ${tenant}\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n`
     const arrived = arrivals(control, 128)
     const waiting = Array.from({ length: 128 }, () => {
       const socket = open()
-      socket.write(`${head('a')}{`)
+      socket.write(`${HEAD_OF_A}{`)
       return socket
     })
     await arrived
@@ -204,24 +205,24 @@ describe('requests that are under way', () => {
   })
 
   test('that take events in are bounded for the hub as a whole', async () => {
-    const { promise: written, resolve: write } = Promise.withResolvers<void>()
+    const [begun, written] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     let writing = 0
     const ingest = async (records: readonly IncomingRecord[]) => {
-      writing++
-      await written
+      if (++writing === 64) begun.resolve()
+      await written.promise
       return records.map(() => ({ kind: 'dropped' as const }))
     }
-    await using control = await testControl({ ingest: ingest as never, authenticators: [anybody] })
+    await using control = await testControl({ ingest, authenticators: [anybody] })
     const headers = { 'content-type': 'application/cloudevents-batch+json' }
     const send = (tenant: string) =>
       control.call({ method: 'POST', url: '/v1/ingest', tenant, headers, raw: '[{"specversion":"1.0"}]' })
     const first = [...Array.from({ length: 48 }, () => send('a')), ...Array.from({ length: 16 }, () => send('b'))]
-    while (writing < 64) await nextTurn()
+    await begun.promise
     assertProblem(await send('a'), 429, 'rate_limited')
     const refused = await send('b')
     assertProblem(refused, 503, 'unavailable')
     assert.equal(refused.headers['retry-after'], '1')
-    write()
+    written.resolve()
     assert.deepEqual([...new Set((await Promise.all(first)).map(({ status }) => status))], [200])
     assert.equal((await send('a')).status, 200)
   })

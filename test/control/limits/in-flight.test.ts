@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import fc from 'fast-check'
+import { array, assert as check, boolean, constantFrom, property, record } from 'fast-check'
 import { InFlight } from '../../../src/control/limits/in-flight.ts'
 
 test('a tenant gets its share, and leaves room for the others', () => {
@@ -12,9 +12,9 @@ test('a tenant gets its share, and leaves room for the others', () => {
 })
 
 test('whoever comes and goes, there are never more inside than may be', () => {
-  const step = fc.record({ tenant: fc.constantFrom('a', 'b', 'c'), comes: fc.boolean() })
-  fc.assert(
-    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+  const step = record({ tenant: constantFrom('a', 'b', 'c'), comes: boolean() })
+  check(
+    property(array(step, { maxLength: 60 }), (steps) => {
       const room = new InFlight({ total: 5, perTenant: 2 })
       const inside: Record<string, number> = { a: 0, b: 0, c: 0 }
       for (const { tenant, comes } of steps) {
