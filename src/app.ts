@@ -47,7 +47,8 @@ import { createReconciler } from './stream/reconciler.ts'
 import type { Reconciler } from './stream/reconciler.ts'
 import type { Stream } from './stream/stream.ts'
 import { deadLetterSource, factSource } from './stream/topics.ts'
-import { deadLetterDaysChore, deadLetterPruneChore, partitionChore, sweepChore } from './upkeep/chores.ts'
+import { deadLetterDaysChore, deadLetterPruneChore, sweepChore } from './upkeep/chores.ts'
+import { growthMetrics, guardChore, partitionChore, retentionChore } from './upkeep/growth.ts'
 import { Replays } from './upkeep/replays.ts'
 import { Upkeep, UPKEEP_LOCK } from './upkeep/upkeep.ts'
 
@@ -342,15 +343,20 @@ function createUpkeep(
   made: { dsn: string; log: Log; registry: Registry; dispatcher: Dispatcher | null },
 ): Upkeep {
   const { dsn, log } = made
-  const { intervalMs, futureWeeks } = config.partitions
+  const { intervalMs, futureWeeks: weeksAhead, retentionEnabled, retentionHorizonMs } = config.partitions
   const { retentionMs, pruneIntervalMs } = config.deadLetters
+  const horizonMs = retentionEnabled ? retentionHorizonMs : null
+  const metrics = growthMetrics(made.registry)
   return new Upkeep({
+    onLost: () => metrics.forget(),
     dsn,
     holder: connectionName('upkeep'),
     clock: systemClock,
     log,
     chores: [
-      partitionChore({ everyMs: intervalMs, weeksAhead: futureWeeks }),
+      partitionChore({ everyMs: intervalMs, weeksAhead }),
+      ...(horizonMs === null ? [] : [retentionChore({ everyMs: intervalMs, horizonMs })]),
+      guardChore({ horizonMs, weeksAhead, metrics, troubles: new Troubles(log, systemClock) }),
       deadLetterDaysChore({ everyMs: pruneIntervalMs }),
       deadLetterPruneChore({
         everyMs: pruneIntervalMs,

@@ -244,10 +244,8 @@ export const variables = {
   MANIFEST_REFRESH_INTERVAL: later(to(seconds('1s', '24h'), '300', "How often producers' descriptions are fetched")),
   PARTITION_CRON_INTERVAL: to(duration('1m', '168h'), '6h', 'How often weekly partitions are made, and dropped'),
   PARTITION_FUTURE_BUFFER_WEEKS: to(integer(1, 52), '4', 'Weeks that are made ahead'),
-  PARTITION_RETENTION_ENABLED: later(to(flag, 'false', 'Whether old partitions are dropped')),
-  PARTITION_RETENTION_HORIZON: later(
-    to(duration('0s', '87600h'), '0', 'How old; at least `168h` when they are dropped'),
-  ),
+  PARTITION_RETENTION_ENABLED: to(flag, 'false', 'Whether old partitions are dropped'),
+  PARTITION_RETENTION_HORIZON: to(duration('0s', '87600h'), '0', 'How old; at least `168h` when they are dropped'),
   DLQ_RETENTION: to(duration('1h', '87600h'), '168h', "How long producers' dead letters are kept"),
   DLQ_PRUNE_INTERVAL: to(duration('1m', '168h'), '1h', 'How often they are pruned'),
   IDEMPOTENCY_TTL: later(to(duration('1m', '720h'), '24h', 'How long an `Idempotency-Key` is remembered')),

@@ -1,6 +1,5 @@
-// The chores that there are.
+// The chores that are not about growth.
 import { sweepLanes } from '../store/lanes.ts'
-import { makePartitions } from '../store/partitions.ts'
 import {
   dropDeadLetterDays,
   dropStrayDeadLetters,
@@ -13,18 +12,6 @@ const SWEEP_EVERY_MS = 60_000
 const DAY_MS = 24 * 3600 * 1000
 /** By how much the clock of another replica may be behind ours. */
 const CLOCK_SKEW_MS = 5 * 60_000
-
-/** Makes the coming weeks' partitions before anything is written to them. */
-export function partitionChore(options: { everyMs: number; weeksAhead: number }): Chore {
-  return {
-    name: 'partitions',
-    everyMs: options.everyMs,
-    run: async (db, now) => {
-      const made = await makePartitions(db, now, options.weeksAhead)
-      return made > 0 ? { made } : null
-    },
-  }
-}
 
 /** Finds lanes whose wake-up was lost. There should never be one: `onFound` counts them. */
 export function sweepChore(onFound: (lanes: number) => void): Chore {

@@ -10,7 +10,7 @@ const LOOK_EVERY_MS = 250
 const LOOK_LIMIT_MS = 1_000
 const CONNECTIONS = 8
 
-export interface Call {
+interface Call {
   method: 'GET' | 'POST'
   path: string
   headers: Record<string, string>

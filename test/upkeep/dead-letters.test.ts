@@ -74,20 +74,28 @@ test('a reader that holds the table is not waited for, and nothing is dropped by
   assert.deepEqual(await run(pool, prune(HOUR), start + 9 * DAY), { dropped: 3 })
 })
 
-test('those that have no day are told of, and go when all of them are past retention', async () => {
+test('those that came before their day was made move into it', async () => {
   await using database = await testDatabase()
   const { pool } = database
   await see(pool, start)
-  await see(pool, start + DAY)
-  assert.deepEqual(await run(pool, deadLetterDaysChore({ everyMs: HOUR }), start), { made: 1 })
-  assert.deepEqual(await partitions(pool), ['2026_05_16', 'default'])
+  await run(pool, deadLetterDaysChore({ everyMs: HOUR }), start)
+  assert.equal((await pool.query('select from producer_dead_letter_2026_05_14')).rowCount, 1)
+  assert.equal((await pool.query('select from producer_dead_letter_default')).rowCount, 0)
+})
+
+test('those that have no day are told of, and go when all of them are past retention', async () => {
+  await using database = await testDatabase()
+  const { pool } = database
+  await see(pool, start - 5 * DAY)
+  await see(pool, start - 4 * DAY)
+  assert.deepEqual(await run(pool, deadLetterDaysChore({ everyMs: HOUR }), start), { made: 3 })
   let told = 0
   await run(
     pool,
-    prune(HOUR, () => told++),
-    start + DAY + HOUR,
+    prune(DAY, () => told++),
+    start - 3 * DAY,
   )
   assert.equal(told, 1)
-  await run(pool, prune(HOUR), start + DAY + HOUR + 1)
+  await run(pool, prune(DAY), start - 3 * DAY + 1)
   assert.equal((await pool.query('select from producer_dead_letter')).rowCount, 0)
 })
