@@ -40,6 +40,7 @@ import { createPool } from './store/pool.ts'
 import type { Pool } from './store/pool.ts'
 import { ReadyListener, readyNotifier } from './store/ready-channel.ts'
 import { isReachable, schemaReady } from './store/schema-gate.ts'
+import { tenantStore } from './store/tenant.ts'
 import { kafkaConnection } from './stream/connection.ts'
 import { createKafkaStream } from './stream/kafka.ts'
 import { progressProblem } from './stream/progress.ts'
@@ -265,6 +266,7 @@ function createControl(
     registry,
     log,
     pool,
+    asTenant: tenantStore(pool),
     clock: systemClock,
     secrets,
     sinkRules: webhookRules({ allowPrivate: config.allowPrivateSinks }),

@@ -4,18 +4,11 @@ import type { Clock } from '../base/clock.ts'
 import { HubError } from '../base/errors.ts'
 import { findDelivery, findUnfinished, hastenDelivery, replayDelivery, type Delivery } from '../store/deliveries.ts'
 import { wakeLanes } from '../store/lanes.ts'
-import type { Pool } from '../store/pool.ts'
-import type { TenantObject } from '../store/subscriptions.ts'
-import { transaction } from '../store/transaction.ts'
-
-export interface DeliveryDeps {
-  pool: Pool
-  clock: Clock
-}
+import type { TenantDatabase } from '../store/tenant.ts'
 
 /** Throws `not_found`. */
-export async function getDelivery(object: TenantObject, { pool }: Pick<DeliveryDeps, 'pool'>): Promise<Delivery> {
-  return (await findDelivery(pool, object)) ?? notFound()
+export async function getDelivery(db: TenantDatabase, id: string): Promise<Delivery> {
+  return (await findDelivery(db, id)) ?? notFound()
 }
 
 /**
@@ -24,19 +17,18 @@ export async function getDelivery(object: TenantObject, { pool }: Pick<DeliveryD
  * or can no longer be replayed.
  */
 export async function retryDelivery(
-  object: TenantObject,
-  { pool, clock }: DeliveryDeps,
+  db: TenantDatabase,
+  id: string,
+  { clock }: { clock: Clock },
 ): Promise<{ delivery: Delivery; isNew: boolean }> {
   const now = new Date(clock.now())
-  return await transaction(pool, async (db) => {
-    const found = (await findDelivery(db, object)) ?? notFound()
-    // Its lane first: that is the order of locks, and what moves a delivery holds the lane.
-    await wakeLanes(db, [found.subscriptionId])
-    const unfinished = found.finishedAt === null ? found : await findUnfinished(db, found)
-    if (!unfinished) return { delivery: (await replayDelivery(db, { ...object, now })) ?? gone(), isNew: true }
-    if (!(await hastenDelivery(db, { ...unfinished, now }))) finishing()
-    return { delivery: (await findDelivery(db, unfinished)) ?? finishing(), isNew: false }
-  })
+  const found = await getDelivery(db, id)
+  // Its lane first: that is the order of locks, and what moves a delivery holds the lane.
+  await wakeLanes(db, [found.subscriptionId])
+  const unfinished = found.finishedAt === null ? found : await findUnfinished(db, found)
+  if (!unfinished) return { delivery: (await replayDelivery(db, { id, now })) ?? gone(), isNew: true }
+  if (!(await hastenDelivery(db, { id: unfinished.id, now }))) finishing()
+  return { delivery: (await findDelivery(db, unfinished.id)) ?? finishing(), isNew: false }
 }
 
 function notFound(): never {

@@ -6,7 +6,6 @@ import { HubError } from '../base/errors.ts'
 import type { Subscription } from '../event/subscription.ts'
 import { SIGNING_SECRET, newSigningSecret, type SecretBox } from '../secrets/secrets.ts'
 import { wakeLanes } from '../store/lanes.ts'
-import type { Database, Pool } from '../store/pool.ts'
 import {
   findSubscription,
   insertDestination,
@@ -16,16 +15,14 @@ import {
   renewLane,
   rotateSecret,
   updateSubscription,
-  type TenantObject,
 } from '../store/subscriptions.ts'
-import { transaction } from '../store/transaction.ts'
+import type { TenantDatabase } from '../store/tenant.ts'
 import type { SinkRules, SubscriptionDraft } from './subscription-draft.ts'
 
 /** A request carries a signature for each live secret. */
 const MAX_OLD_SECRETS = 4
 
 export interface SubscriptionDeps {
-  pool: Pool
   clock: Clock
   secrets: Pick<SecretBox, 'seal'>
   sinkRules: SinkRules
@@ -33,15 +30,15 @@ export interface SubscriptionDeps {
 
 /** Stores a new subscription, not verified yet. `signingSecret` is nowhere else to be had in the clear. */
 export async function createSubscription(
-  tenantId: string,
+  db: TenantDatabase,
   draft: SubscriptionDraft,
-  { pool, clock, secrets }: SubscriptionDeps,
+  { clock, secrets }: SubscriptionDeps,
 ): Promise<{ subscription: Subscription; signingSecret: string }> {
   const now = new Date(clock.now())
   const subscription: Subscription = {
     ...draft,
     id: randomUUIDv7(),
-    tenantId,
+    tenantId: db.tenantId,
     verificationState: 'pending',
     disabledReason: null,
     disabledAt: null,
@@ -50,25 +47,25 @@ export async function createSubscription(
     updatedAt: now,
   }
   const { text, sealed } = await newSealedSecret(subscription, secrets)
-  await insertSubscription(pool, { subscription, secret: { field: SIGNING_SECRET, sealed } })
+  await insertSubscription(db, { subscription, secret: { field: SIGNING_SECRET, sealed } })
   return { subscription, signingSecret: text }
 }
 
 /** Throws `not_found`. */
-export async function getSubscription(
-  object: TenantObject,
-  { pool }: Pick<SubscriptionDeps, 'pool'>,
-): Promise<Subscription> {
-  return (await findSubscription(pool, object)) ?? notFound()
+export async function getSubscription(db: TenantDatabase, id: string): Promise<Subscription> {
+  return (await findSubscription(db, id)) ?? notFound()
 }
 
-/** Changes what `draftOf` makes of the stored one. Another address has to be verified again before anything is sent to it. */
+/**
+ * Changes what `draftOf` makes of the stored one. Another address has to be verified again before anything is sent to it. Throws
+ * `not_found`.
+ */
 export async function editSubscription(
-  object: TenantObject,
-  draftOf: (current: Subscription) => SubscriptionDraft,
+  db: TenantDatabase,
+  { id, draftOf }: { id: string; draftOf: (current: Subscription) => SubscriptionDraft },
   deps: SubscriptionDeps,
 ): Promise<Subscription> {
-  return await change(object, deps, (current) => edited(current, draftOf(current)))
+  return await change(db, { id, decide: (current) => edited(current, draftOf(current)) }, deps)
 }
 
 /**
@@ -76,69 +73,66 @@ export async function editSubscription(
  * activates, and enables again what the hub itself had switched off; a failure never takes back an earlier success.
  */
 export async function recordProbe(
-  probed: Subscription,
-  worked: boolean,
+  db: TenantDatabase,
+  { probed, worked }: { probed: Subscription; worked: boolean },
   deps: SubscriptionDeps,
 ): Promise<{ subscription: Subscription; recorded: boolean }> {
   let recorded = false
-  const subscription = await change(probed, deps, (current) => {
+  const decide = (current: Subscription): Subscription => {
     recorded = JSON.stringify(current.sink) === JSON.stringify(probed.sink)
     return recorded ? afterProbe(current, worked) : current
-  })
+  }
+  const subscription = await change(db, { id: probed.id, decide }, deps)
   return { subscription, recorded }
 }
 
-/** A new signing secret; those before it go on signing for `overlapMs` at most. */
+/** A new signing secret; those before it go on signing for `overlapMs` at most. Throws `not_found`. */
 export async function rotateSigningSecret(
-  object: TenantObject,
-  overlapMs: number,
+  db: TenantDatabase,
+  { id, overlapMs }: { id: string; overlapMs: number },
   deps: SubscriptionDeps,
 ): Promise<{ signingSecret: string; oldUntil: Date }> {
   const now = new Date(deps.clock.now())
   const oldUntil = new Date(now.getTime() + overlapMs)
-  const { text, sealed } = await newSealedSecret(object, deps.secrets)
-  await change(object, deps, async (current, db) => {
-    const { id: subscriptionId, tenantId } = current
-    await rotateSecret(db, {
-      subscriptionId,
-      tenantId,
-      field: SIGNING_SECRET,
-      sealed,
-      now,
-      oldUntil,
-      oldOnes: MAX_OLD_SECRETS,
-    })
+  const { text, sealed } = await newSealedSecret({ tenantId: db.tenantId, id }, deps.secrets)
+  const rotation = { subscriptionId: id, field: SIGNING_SECRET, sealed, now, oldUntil, oldOnes: MAX_OLD_SECRETS }
+  const decide = async (current: Subscription): Promise<Subscription> => {
+    await rotateSecret(db, rotation)
     return { ...current }
-  })
+  }
+  await change(db, { id, decide }, deps)
   return { signingSecret: text, oldUntil }
 }
 
-/** From here on it matches nothing and is not found; what is queued for it is cancelled by and by. */
-export async function deleteSubscription(object: TenantObject, { pool, clock }: SubscriptionDeps): Promise<void> {
-  await transaction(pool, async (db) => {
-    const current = (await lockSubscription(db, object)) ?? notFound()
-    await markDeleted(db, { ...object, now: new Date(clock.now()) })
-    await renewLane(db, { subscriptionId: current.id, freshStart: false })
-    await wakeLanes(db, [current.id])
-  })
+/** From here on it matches nothing and is not found; what is queued for it is cancelled by and by. Throws `not_found`. */
+export async function deleteSubscription(
+  db: TenantDatabase,
+  id: string,
+  { clock }: Pick<SubscriptionDeps, 'clock'>,
+): Promise<void> {
+  const current = (await lockSubscription(db, id)) ?? notFound()
+  await markDeleted(db, { id: current.id, now: new Date(clock.now()) })
+  await renewLane(db, { subscriptionId: current.id, freshStart: false })
+  await wakeLanes(db, [current.id])
 }
 
-type Decide = (current: Subscription, db: Database) => Subscription | Promise<Subscription>
+interface Change {
+  id: string
+  /** Answers the very object that it was given when there is nothing to change. */
+  decide: (current: Subscription) => Subscription | Promise<Subscription>
+}
 
-/** `decide` answers the very object that it was given when there is nothing to change. */
-async function change(object: TenantObject, { pool, clock }: SubscriptionDeps, decide: Decide): Promise<Subscription> {
-  return await transaction(pool, async (db) => {
-    const current = (await lockSubscription(db, object)) ?? notFound()
-    const decided = await decide(current, db)
-    if (decided === current) return current
-    const next = { ...decided, version: current.version + 1, updatedAt: new Date(clock.now()) }
-    await updateSubscription(db, next)
-    if (next.destinationKey !== current.destinationKey) await insertDestination(db, next)
-    await renewLane(db, { subscriptionId: next.id, freshStart: next.enabled && !current.enabled })
-    // Also when nothing can be sent now: the next claim finds that out, and puts the lane where it belongs.
-    await wakeLanes(db, [next.id])
-    return next
-  })
+async function change(db: TenantDatabase, { id, decide }: Change, { clock }: SubscriptionDeps): Promise<Subscription> {
+  const current = (await lockSubscription(db, id)) ?? notFound()
+  const decided = await decide(current)
+  if (decided === current) return current
+  const next = { ...decided, version: current.version + 1, updatedAt: new Date(clock.now()) }
+  await updateSubscription(db, next)
+  if (next.destinationKey !== current.destinationKey) await insertDestination(db, next.destinationKey)
+  await renewLane(db, { subscriptionId: next.id, freshStart: next.enabled && !current.enabled })
+  // Also when nothing can be sent now: the next claim finds that out, and puts the lane where it belongs.
+  await wakeLanes(db, [next.id])
+  return next
 }
 
 function edited(current: Subscription, draft: SubscriptionDraft): Subscription {
@@ -160,7 +154,7 @@ function afterProbe(current: Subscription, worked: boolean): Subscription {
 }
 
 async function newSealedSecret(
-  { tenantId, id }: TenantObject,
+  { tenantId, id }: { tenantId: string; id: string },
   secrets: Pick<SecretBox, 'seal'>,
 ): Promise<{ text: string; sealed: string }> {
   const { text } = newSigningSecret()

@@ -4,16 +4,23 @@ import { HubError, messageOf } from '../base/errors.ts'
 import type { Log } from '../base/log.ts'
 import type { Subscription } from '../event/subscription.ts'
 import type { Outcome } from '../sinks/sink.ts'
-import type { TenantObject } from '../store/subscriptions.ts'
+import type { AsTenant } from '../store/tenant.ts'
 import { getSubscription, recordProbe, type SubscriptionDeps } from './subscriptions.ts'
 
 /** More probes than these do not go on behind answers: their owners ask for them. */
 const MAX_IN_BACKGROUND = 64
 
 export interface VerificationDeps extends SubscriptionDeps {
+  asTenant: AsTenant
   log: Log
   /** One probe with the newest settings; resolves within the subscription's time-out, or when `signal` aborts. */
   probe(subscription: Subscription, signal: AbortSignal): Promise<Outcome>
+}
+
+/** Which subscription, and whose. */
+interface Verified {
+  tenantId: string
+  id: string
 }
 
 export class Verification {
@@ -26,18 +33,20 @@ export class Verification {
   }
 
   /** Throws `not_found`, and `conflict` when the sink was changed meanwhile. */
-  async verify(object: TenantObject): Promise<{ outcome: Outcome; subscription: Subscription }> {
-    const probed = await getSubscription(object, this.#deps)
+  async verify(object: Verified): Promise<{ outcome: Outcome; subscription: Subscription }> {
+    const { asTenant } = this.#deps
+    const probed = await asTenant(object, (db) => getSubscription(db, object.id))
     this.#goOn()
     const outcome = await this.#deps.probe(probed, this.#stopping.signal)
     this.#goOn()
-    const { subscription, recorded } = await recordProbe(probed, outcome.kind === 'delivered', this.#deps)
+    const found = { probed, worked: outcome.kind === 'delivered' }
+    const { subscription, recorded } = await asTenant(object, (db) => recordProbe(db, found, this.#deps))
     if (!recorded) throw new HubError('conflict', 'The sink was changed while it was probed; verify again.')
     return { outcome, subscription }
   }
 
   /** Starts a verification that nobody waits for. Its failure is no error: the subscription's state tells. */
-  begin(object: TenantObject): void {
+  begin(object: Verified): void {
     if (this.#background.size >= MAX_IN_BACKGROUND || this.#stopping.signal.aborted) return
     const running = this.#runInBackground(object).finally(() => this.#background.delete(running))
     this.#background.add(running)
@@ -59,7 +68,7 @@ export class Verification {
       throw new HubError('unavailable', 'The hub is stopping: verify again a little later.')
   }
 
-  async #runInBackground(object: TenantObject): Promise<void> {
+  async #runInBackground(object: Verified): Promise<void> {
     const log = this.#deps.log.child({ subscription_id: object.id, tenant_id: object.tenantId })
     try {
       const { outcome, subscription } = await this.verify(object)

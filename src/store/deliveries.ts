@@ -1,8 +1,8 @@
 // Deliveries and their attempts as the control plane reads them, and the retry by hand. A delivery is in `delivery` until it is
 // finished and in `delivery_history` from then on; one statement reads both, so that one that moves meanwhile is seen exactly
 // once. Statements are unnamed on purpose: their filters are values, and a plan is made for the values that there are.
-import type { TenantObject } from './subscriptions.ts'
 import type { Database } from './pool.ts'
+import type { TenantDatabase } from './tenant.ts'
 
 type DeliveryState = 'queued' | 'retrying' | 'delivered' | 'dead_lettered'
 type DeadLetterReason = 'exhausted' | 'poisoned' | 'cancelled'
@@ -33,9 +33,9 @@ const UNFINISHED = `id, tenant_id, subscription_id, ce_id, kind, replay_of, repl
 const FINISHED = `id, tenant_id, subscription_id, ce_id, kind, replay_of, replay_id, state, reason, attempts,
   null::timestamptz as next_attempt_at, created_at, finished_at, last_status, last_error`
 
-/** One delivery of a tenant, finished or not. */
-export async function findDelivery(db: Database, { tenantId, id }: TenantObject): Promise<Delivery | null> {
-  const { rows } = await db.query<DeliveryRow>(FIND_DELIVERY, [tenantId, id])
+/** One delivery of the tenant, finished or not. */
+export async function findDelivery(db: TenantDatabase, id: string): Promise<Delivery | null> {
+  const { rows } = await db.query<DeliveryRow>(FIND_DELIVERY, [db.tenantId, id])
   return rows[0] ? deliveryOf(rows[0]) : null
 }
 
@@ -45,7 +45,6 @@ union all
 select ${FINISHED} from delivery_history where tenant_id = $1 and id = $2`
 
 export interface DeliveryList {
-  tenantId: string
   subscriptionId: string
   /** The id of the last one of the page before; null: the first page. */
   before: string | null
@@ -58,9 +57,9 @@ export interface DeliveryList {
 }
 
 /** A page of a subscription's deliveries, the newest first. */
-export async function listDeliveries(db: Database, list: DeliveryList): Promise<Delivery[]> {
-  const { tenantId, subscriptionId, before, limit, state, since, until } = list
-  const values = [tenantId, subscriptionId, before, limit, state, since, until]
+export async function listDeliveries(db: TenantDatabase, list: DeliveryList): Promise<Delivery[]> {
+  const { subscriptionId, before, limit, state, since, until } = list
+  const values = [db.tenantId, subscriptionId, before, limit, state, since, until]
   const { rows } = await db.query<DeliveryRow>(LIST_DELIVERIES, values)
   return rows.map(deliveryOf)
 }
@@ -79,12 +78,12 @@ where tenant_id = $1 and subscription_id = $2 and ($3::uuid is null or id < $3) 
 order by id desc limit $4)
 order by id desc limit $4`
 
-/** The first `limit` deliveries of a tenant's event, in the order in which they were made. */
+/** The first `limit` deliveries of the tenant's event, in the order in which they were made. */
 export async function listEventDeliveries(
-  db: Database,
-  event: TenantObject & { receivedAt: Date; limit: number },
+  db: TenantDatabase,
+  event: { id: string; receivedAt: Date; limit: number },
 ): Promise<Delivery[]> {
-  const values = [event.tenantId, event.id, laterThan(event.receivedAt), event.limit]
+  const values = [db.tenantId, event.id, laterThan(event.receivedAt), event.limit]
   const { rows } = await db.query<DeliveryRow>(LIST_EVENT_DELIVERIES, values)
   return rows.map(deliveryOf)
 }
@@ -138,12 +137,8 @@ export interface Attempt {
 }
 
 /** The attempts of a delivery that `findDelivery` found, in their order. */
-export async function listAttempts(db: Database, delivery: Delivery): Promise<Attempt[]> {
-  const { rows } = await db.query<Attempt>(LIST_ATTEMPTS, [
-    delivery.tenantId,
-    delivery.id,
-    laterThan(delivery.createdAt),
-  ])
+export async function listAttempts(db: TenantDatabase, delivery: Delivery): Promise<Attempt[]> {
+  const { rows } = await db.query<Attempt>(LIST_ATTEMPTS, [db.tenantId, delivery.id, laterThan(delivery.createdAt)])
   return rows
 }
 
@@ -155,10 +150,10 @@ order by number, id`
 
 /** The first unfinished delivery of an event to a subscription: it is on its way. With the lane locked, none is added by hand meanwhile. */
 export async function findUnfinished(
-  db: Database,
-  { tenantId, subscriptionId, eventId }: Pick<Delivery, 'tenantId' | 'subscriptionId' | 'eventId'>,
+  db: TenantDatabase,
+  { subscriptionId, eventId }: Pick<Delivery, 'subscriptionId' | 'eventId'>,
 ): Promise<Delivery | null> {
-  const { rows } = await db.query<DeliveryRow>(FIND_UNFINISHED, [tenantId, subscriptionId, eventId])
+  const { rows } = await db.query<DeliveryRow>(FIND_UNFINISHED, [db.tenantId, subscriptionId, eventId])
   return rows[0] ? deliveryOf(rows[0]) : null
 }
 
@@ -166,8 +161,8 @@ const FIND_UNFINISHED = `
 select ${UNFINISHED} from delivery where tenant_id = $1 and subscription_id = $2 and ce_id = $3 order by seq limit 1`
 
 /** Makes an unfinished delivery due now. Answers whether it is still unfinished. Its lane is locked before it. */
-export async function hastenDelivery(db: Database, delivery: TenantObject & { now: Date }): Promise<boolean> {
-  const { rowCount } = await db.query(HASTEN_DELIVERY, [delivery.tenantId, delivery.id, delivery.now])
+export async function hastenDelivery(db: TenantDatabase, delivery: { id: string; now: Date }): Promise<boolean> {
+  const { rowCount } = await db.query(HASTEN_DELIVERY, [db.tenantId, delivery.id, delivery.now])
   return rowCount === 1
 }
 
@@ -177,8 +172,11 @@ const HASTEN_DELIVERY = 'update delivery set due_at = least(due_at, $3) where te
  * Queues a finished delivery's event for its subscription once more. Answers the new delivery, or null when the event is no
  * longer in the inbox or the subscription is deleted.
  */
-export async function replayDelivery(db: Database, finished: TenantObject & { now: Date }): Promise<Delivery | null> {
-  const { rows } = await db.query<DeliveryRow>(REPLAY_DELIVERY, [finished.tenantId, finished.id, finished.now])
+export async function replayDelivery(
+  db: TenantDatabase,
+  finished: { id: string; now: Date },
+): Promise<Delivery | null> {
+  const { rows } = await db.query<DeliveryRow>(REPLAY_DELIVERY, [db.tenantId, finished.id, finished.now])
   return rows[0] ? deliveryOf(rows[0]) : null
 }
 

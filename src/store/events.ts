@@ -1,16 +1,15 @@
 // Stored events as the control plane reads them.
 import type { Event } from '../event/event.ts'
-import type { TenantObject } from './subscriptions.ts'
-import type { Database } from './pool.ts'
+import type { TenantDatabase } from './tenant.ts'
 
 export interface StoredEvent {
   event: Event
   receivedAt: Date
 }
 
-/** One event of a tenant by its `ce-id`. */
-export async function findEvent(db: Database, { tenantId, id }: TenantObject): Promise<StoredEvent | null> {
-  const { rows } = await db.query<EventRow>(FIND_EVENT, [tenantId, id])
+/** One event of the tenant by its `ce-id`. */
+export async function findEvent(db: TenantDatabase, id: string): Promise<StoredEvent | null> {
+  const { rows } = await db.query<EventRow>(FIND_EVENT, [db.tenantId, id])
   return rows[0] ? storedEventOf(rows[0]) : null
 }
 

@@ -2,7 +2,7 @@
 // in the range and was finished by then, and whose newest finished delivery has one of the states. Deliveries that a replay makes
 // are of another kind and finish later, so that none can feed itself. Statements are unnamed: a plan is made for each range.
 import type { Database } from './pool.ts'
-import type { TenantObject } from './subscriptions.ts'
+import type { TenantDatabase } from './tenant.ts'
 
 type ReplayStatus = 'running' | 'done' | 'cancelled'
 export type ReplayedState = 'dead_lettered' | 'delivered'
@@ -41,7 +41,7 @@ export interface Replay extends ReplayRange {
 }
 
 /** How many events a replay of this range would deliver again. Reads the whole range: some seconds for a million. */
-export async function countReplayable(db: Database, range: ReplayRange): Promise<number> {
+export async function countReplayable(db: TenantDatabase, range: ReplayRange): Promise<number> {
   const { rows } = await db.query<{ events: number }>(COUNT_REPLAYABLE, rangeColumns(range))
   return rows[0]?.events ?? 0
 }
@@ -62,7 +62,7 @@ with finished as (
 select count(*)::integer as events from event where arrived and state = any($5::text[])`
 
 /** A new replay, to be begun at once. */
-export async function insertReplay(db: Database, replay: ReplayRange & { total: number }): Promise<Replay> {
+export async function insertReplay(db: TenantDatabase, replay: ReplayRange & { total: number }): Promise<Replay> {
   const { rows } = await db.query<ReplayRow>(INSERT_REPLAY, [...rangeColumns(replay), replay.total])
   return replayOf(rows[0]!)
 }
@@ -73,25 +73,24 @@ values (uuid7($6), $1, $2, $3, $4, $5, $7, $3, $6, $6, $6)
 returning *`
 
 /** How many of a subscription's replays are running. With the subscription locked, none is added meanwhile. */
-export async function countRunning(db: Database, subscriptionId: string): Promise<number> {
-  const { rows } = await db.query<{ running: number }>(COUNT_RUNNING, [subscriptionId])
+export async function countRunning(db: TenantDatabase, subscriptionId: string): Promise<number> {
+  const { rows } = await db.query<{ running: number }>(COUNT_RUNNING, [db.tenantId, subscriptionId])
   return rows[0]?.running ?? 0
 }
 
 const COUNT_RUNNING = `
 select count(*)::integer as running from replay
-where subscription_id = $1 and status = 'running' and next_step_at is not null`
+where tenant_id = $1 and subscription_id = $2 and status = 'running' and next_step_at is not null`
 
-/** One replay of a tenant, also of a subscription that is deleted. */
-export async function findReplay(db: Database, { tenantId, id }: TenantObject): Promise<Replay | null> {
-  const { rows } = await db.query<ReplayRow>(FIND_REPLAY, [tenantId, id])
+/** One replay of the tenant, also of a subscription that is deleted. */
+export async function findReplay(db: TenantDatabase, id: string): Promise<Replay | null> {
+  const { rows } = await db.query<ReplayRow>(FIND_REPLAY, [db.tenantId, id])
   return rows[0] ? replayOf(rows[0]) : null
 }
 
 const FIND_REPLAY = 'select * from replay where tenant_id = $1 and id = $2'
 
 export interface ReplayList {
-  tenantId: string
   subscriptionId: string
   /** The id of the last one of the page before; null: the first page. */
   before: string | null
@@ -99,8 +98,8 @@ export interface ReplayList {
 }
 
 /** A page of a subscription's replays, the newest first. */
-export async function listReplays(db: Database, list: ReplayList): Promise<Replay[]> {
-  const values = [list.tenantId, list.subscriptionId, list.before, list.limit]
+export async function listReplays(db: TenantDatabase, list: ReplayList): Promise<Replay[]> {
+  const values = [db.tenantId, list.subscriptionId, list.before, list.limit]
   const { rows } = await db.query<ReplayRow>(LIST_REPLAYS, values)
   return rows.map(replayOf)
 }
@@ -111,9 +110,9 @@ where tenant_id = $1 and subscription_id = $2 and ($3::uuid is null or id < $3)
 order by id desc limit $4`
 
 /** Ends a running replay; what it has queued goes its way, and is still counted. Answers it as it is then, or null when there is none. */
-export async function cancelReplay(db: Database, replay: TenantObject & { now: Date }): Promise<Replay | null> {
-  await db.query(CANCEL_REPLAY, [replay.tenantId, replay.id, replay.now])
-  return await findReplay(db, replay)
+export async function cancelReplay(db: TenantDatabase, replay: { id: string; now: Date }): Promise<Replay | null> {
+  await db.query(CANCEL_REPLAY, [db.tenantId, replay.id, replay.now])
+  return await findReplay(db, replay.id)
 }
 
 const CANCEL_REPLAY = `

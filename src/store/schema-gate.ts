@@ -5,13 +5,14 @@ import type { Log } from '../base/log.ts'
 import { migrate, schemaStatus } from './migrate.ts'
 import { isOutage } from './outage.ts'
 import type { Pool } from './pool.ts'
+import { tenantRoleProblem } from './tenant.ts'
 
 const PAUSE_MS = { first: 200, longest: 5_000 }
 
 /**
- * Resolves when the database answers and has exactly this program's schema; with `migrateDsn` it is brought up to date first. While
- * it cannot be reached that is said once, and tried again with back-off, until `signal` aborts. Rejects when the schema is another:
- * what to do is in the message.
+ * Resolves when the database answers, has exactly this program's schema, and lets the hub act for tenants; with `migrateDsn` it is
+ * brought up to date first. While it cannot be reached that is said once, and tried again with back-off, until `signal` aborts.
+ * Rejects when the schema is another, or the database's user may not do what the hub does: what to do is in the message.
  */
 export async function schemaReady(
   pool: Pool,
@@ -48,4 +49,6 @@ async function insist(pool: Pool): Promise<void> {
   if (missing.length > 0) {
     throw new Error(`The database's schema lacks ${missing.join(', ')}: run "streaming-hub migrate" first.`)
   }
+  const problem = await tenantRoleProblem(pool)
+  if (problem !== null) throw new Error(problem)
 }

@@ -1,13 +1,7 @@
-// Subscriptions, their patterns and signing secrets, as the control plane reads and changes them. Every statement that a tenant's
-// call leads to takes the tenant and compares it itself: there is no way to reach another tenant's row by its id alone.
+// Subscriptions, their patterns and signing secrets, as the control plane reads and changes them. Every statement compares the
+// tenant itself: there is no way to reach another tenant's row by its id alone.
 import type { SinkSettings, Subscription, VerificationState } from '../event/subscription.ts'
-import type { Database } from './pool.ts'
-
-/** A tenant's object: the tenant is compared in the statement. */
-export interface TenantObject {
-  tenantId: string
-  id: string
-}
+import type { TenantDatabase } from './tenant.ts'
 
 export interface NewSubscription {
   subscription: Subscription
@@ -21,7 +15,7 @@ interface SealedSecret {
 }
 
 /** Stores a new subscription with its patterns, its secret, its lane, and what it shares with others: destination and turn. */
-export async function insertSubscription(db: Database, { subscription, secret }: NewSubscription): Promise<void> {
+export async function insertSubscription(db: TenantDatabase, { subscription, secret }: NewSubscription): Promise<void> {
   await db.query(INSERT_SUBSCRIPTION, [...columnsOf(subscription), subscription.createdAt, secret.field, secret.sealed])
 }
 
@@ -43,16 +37,16 @@ with subscription_row as (
 insert into tenant_turn (tenant_id) values ($2) on conflict do nothing`
 
 /** One subscription, unless it is deleted or another tenant's. */
-export async function findSubscription(db: Database, { tenantId, id }: TenantObject): Promise<Subscription | null> {
-  const { rows } = await db.query<SubscriptionRow>(FIND_SUBSCRIPTION, [tenantId, id])
+export async function findSubscription(db: TenantDatabase, id: string): Promise<Subscription | null> {
+  const { rows } = await db.query<SubscriptionRow>(FIND_SUBSCRIPTION, [db.tenantId, id])
   return rows[0] ? subscriptionOf(rows[0]) : null
 }
 
 const FIND_SUBSCRIPTION = 'select * from subscription where tenant_id = $1 and id = $2 and deleted_at is null'
 
 /** The same, locked until the transaction ends: before its destination, its lane and its tenant's turn. */
-export async function lockSubscription(db: Database, { tenantId, id }: TenantObject): Promise<Subscription | null> {
-  const { rows } = await db.query<SubscriptionRow>(LOCK_SUBSCRIPTION, [tenantId, id])
+export async function lockSubscription(db: TenantDatabase, id: string): Promise<Subscription | null> {
+  const { rows } = await db.query<SubscriptionRow>(LOCK_SUBSCRIPTION, [db.tenantId, id])
   return rows[0] ? subscriptionOf(rows[0]) : null
 }
 
@@ -60,7 +54,6 @@ const LOCK_SUBSCRIPTION = `
 select * from subscription where tenant_id = $1 and id = $2 and deleted_at is null for no key update`
 
 export interface SubscriptionList {
-  tenantId: string
   /** The id of the last one of the page before; null: the first page. */
   before: string | null
   limit: number
@@ -70,10 +63,10 @@ export interface SubscriptionList {
   origin: string | null
 }
 
-/** A page of a tenant's subscriptions, the newest first. */
-export async function listSubscriptions(db: Database, list: SubscriptionList): Promise<Subscription[]> {
-  const { tenantId, before, limit, enabled, verificationState, origin } = list
-  const values = [tenantId, before, limit, enabled, verificationState, origin]
+/** A page of the tenant's subscriptions, the newest first. */
+export async function listSubscriptions(db: TenantDatabase, list: SubscriptionList): Promise<Subscription[]> {
+  const { before, limit, enabled, verificationState, origin } = list
+  const values = [db.tenantId, before, limit, enabled, verificationState, origin]
   const { rows } = await db.query<SubscriptionRow>(LIST_SUBSCRIPTIONS, values)
   return rows.map(subscriptionOf)
 }
@@ -85,17 +78,14 @@ where tenant_id = $1 and deleted_at is null and ($2::uuid is null or id < $2) an
 order by id desc limit $3`
 
 /** Makes sure that the destination has a row: its breaker. */
-export async function insertDestination(
-  db: Database,
-  destination: { tenantId: string; destinationKey: string },
-): Promise<void> {
-  await db.query(INSERT_DESTINATION, [destination.tenantId, destination.destinationKey])
+export async function insertDestination(db: TenantDatabase, destinationKey: string): Promise<void> {
+  await db.query(INSERT_DESTINATION, [db.tenantId, destinationKey])
 }
 
 const INSERT_DESTINATION = 'insert into destination (tenant_id, destination_key) values ($1, $2) on conflict do nothing'
 
 /** Writes every column of a locked subscription that can change, and its patterns. */
-export async function updateSubscription(db: Database, subscription: Subscription): Promise<void> {
+export async function updateSubscription(db: TenantDatabase, subscription: Subscription): Promise<void> {
   await db.query(UPDATE_SUBSCRIPTION, columnsOf(subscription))
 }
 
@@ -115,8 +105,8 @@ on conflict do nothing`
  * Marks a locked subscription as deleted: it matches nothing from here on, and its secrets are gone. Its row stays until its
  * queue is cancelled, and for the history that names it.
  */
-export async function markDeleted(db: Database, subscription: TenantObject & { now: Date }): Promise<void> {
-  await db.query(MARK_DELETED, [subscription.id, subscription.tenantId, subscription.now])
+export async function markDeleted(db: TenantDatabase, subscription: { id: string; now: Date }): Promise<void> {
+  await db.query(MARK_DELETED, [subscription.id, db.tenantId, subscription.now])
 }
 
 const MARK_DELETED = `
@@ -131,7 +121,10 @@ update subscription set deleted_at = $3, updated_at = $3, version = version + 1 
  * Carries a change of a subscription over to its lane, in the same transaction: who holds the lane stops after the attempt in
  * the air, and the next claim sees the new settings. `freshStart` clears the failure streak. Wake the lane after it.
  */
-export async function renewLane(db: Database, renewal: { subscriptionId: string; freshStart: boolean }): Promise<void> {
+export async function renewLane(
+  db: TenantDatabase,
+  renewal: { subscriptionId: string; freshStart: boolean },
+): Promise<void> {
   await db.query(RENEW_LANE, [renewal.subscriptionId, renewal.freshStart])
 }
 
@@ -143,7 +136,6 @@ from subscription s where s.id = $1 and lane.subscription_id = s.id`
 
 export interface SecretRotation extends SealedSecret {
   subscriptionId: string
-  tenantId: string
   now: Date
   /** When the secrets before it stop to sign. */
   oldUntil: Date
@@ -152,9 +144,9 @@ export interface SecretRotation extends SealedSecret {
 }
 
 /** Adds a secret of `field`; those before it go on until `oldUntil` at the latest, and expired ones are removed. */
-export async function rotateSecret(db: Database, rotation: SecretRotation): Promise<void> {
-  const { subscriptionId, tenantId, field, sealed, now, oldUntil, oldOnes } = rotation
-  await db.query(ROTATE_SECRET, [subscriptionId, tenantId, field, sealed, now, oldUntil, oldOnes])
+export async function rotateSecret(db: TenantDatabase, rotation: SecretRotation): Promise<void> {
+  const { subscriptionId, field, sealed, now, oldUntil, oldOnes } = rotation
+  await db.query(ROTATE_SECRET, [subscriptionId, db.tenantId, field, sealed, now, oldUntil, oldOnes])
 }
 
 const ROTATE_SECRET = `

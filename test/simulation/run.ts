@@ -16,6 +16,7 @@ import type { AttemptRequest, Outcome, Sink } from '../../src/sinks/sink.ts'
 import { sweepLanes, wakeLanes } from '../../src/store/lanes.ts'
 import type { Pool } from '../../src/store/pool.ts'
 import * as subscriptions from '../../src/store/subscriptions.ts'
+import { tenantStore } from '../../src/store/tenant.ts'
 import { transaction } from '../../src/store/transaction.ts'
 import { anEvent, arrive, insertSubscription } from '../support/fixtures.ts'
 import { failed } from '../support/scripted-sink.ts'
@@ -477,15 +478,14 @@ class Simulation {
     }
     const edited: Partial<Sub> = {}
     this.#committing.set(this.#editor, () => this.#world.edited(sub.id, edited))
-    await transaction(pool, async (client) => {
-      const stored = await subscriptions.lockSubscription(client, sub)
+    await tenantStore(pool)(sub, async (client) => {
+      const stored = await subscriptions.lockSubscription(client, sub.id)
       if (!stored) return
       const freshStart = change.kind === 'enable' && !stored.enabled
       Object.assign(edited, changeOf(change), freshStart && { streak: null })
-      if (change.kind === 'move')
-        await subscriptions.insertDestination(client, { ...sub, destinationKey: change.destination })
+      if (change.kind === 'move') await subscriptions.insertDestination(client, change.destination)
       if (change.kind === 'delete')
-        await subscriptions.markDeleted(client, { ...sub, now: new Date(this.#scheduler.now) })
+        await subscriptions.markDeleted(client, { id: sub.id, now: new Date(this.#scheduler.now) })
       else await subscriptions.updateSubscription(client, this.#changed(stored, change))
       await subscriptions.renewLane(client, { subscriptionId: sub.id, freshStart })
       await wakeLanes(client, [sub.id])
@@ -508,7 +508,7 @@ class Simulation {
       if (hastened !== null) this.#world.hastened(hastened as string, now)
     })
     const clock = this.#scheduler.clock(this.#editor)
-    await retryDelivery({ tenantId: sub.tenantId, id: job.id }, { pool, clock }).catch((error: unknown) => {
+    await tenantStore(pool)(sub, async (db) => await retryDelivery(db, job.id, { clock })).catch((error: unknown) => {
       if (!(error instanceof HubError)) throw error
     })
     this.#editor.onStep = () => undefined

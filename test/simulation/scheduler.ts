@@ -394,7 +394,7 @@ class GatedClient extends EventEmitter {
       run: async () => {
         if (this.#isLost) throw new Injected()
         this.#real ??= await this.#pool.connect()
-        if (text === 'begin') this.#open()
+        if (/^begin\b/.test(text)) this.#open()
         this.#isRunning = true
         const result = await this.#real.query(config as string, values as string[]).finally(() => {
           this.#isRunning = false

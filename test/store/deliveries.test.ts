@@ -12,19 +12,25 @@ import {
 } from '../../src/store/deliveries.ts'
 import { findEvent } from '../../src/store/events.ts'
 import { makePartitions } from '../../src/store/partitions.ts'
-import type { Database, Pool } from '../../src/store/pool.ts'
+import type { Pool } from '../../src/store/pool.ts'
+import type { TenantDatabase } from '../../src/store/tenant.ts'
 import { testDatabase, type TestDatabase } from '../support/database.ts'
 import { anEvent, arrive, insertSubscription, uuid7 } from '../support/fixtures.ts'
 import { plansOf } from '../support/plans.ts'
+import { tenantDatabase } from '../support/tenant.ts'
 
 const NOW = Date.parse('2026-05-14T13:00:00Z')
 const DAY = 86_400_000
 
 let database: TestDatabase
 let pool: Pool
+let acme: TenantDatabase
+let globex: TenantDatabase
 before(async () => {
   database = await testDatabase()
   pool = database.pool
+  acme = tenantDatabase(pool, 'acme')
+  globex = tenantDatabase(pool, 'globex')
   for (let week = 0; week < 6; week++) await makePartitions(pool, new Date(NOW - week * 7 * DAY), 0)
 })
 after(async () => await database.drop())
@@ -47,7 +53,6 @@ async function fill(subscriptionId: string, count: number): Promise<void> {
 }
 
 const page = (given: Partial<DeliveryList>): DeliveryList => ({
-  tenantId: 'acme',
   subscriptionId: '',
   before: null,
   limit: 100,
@@ -57,8 +62,13 @@ const page = (given: Partial<DeliveryList>): DeliveryList => ({
   ...given,
 })
 
-const cheap = async (what: string, bound: number, work: (db: Database) => Promise<unknown>): Promise<void> => {
-  for (const { sequentialScans, buffers, text } of await plansOf(pool, work)) {
+const cheap = async (
+  what: string,
+  bound: number,
+  work: (db: TenantDatabase) => Promise<unknown>,
+  as: string | null = 'acme',
+): Promise<void> => {
+  for (const { sequentialScans, buffers, text } of await plansOf(pool, work, as)) {
     assert.deepEqual(sequentialScans, [], `${what}: ${text}`)
     assert.ok(buffers <= bound, `${what} touches ${buffers} pages: ${text}`)
   }
@@ -74,7 +84,7 @@ describe('beside deep backlogs and long histories', () => {
   })
 
   test('a page of a subscription costs the page', async () => {
-    const [middle] = await listDeliveries(pool, page({ subscriptionId, limit: 1, until: new Date(NOW - 10 * DAY) }))
+    const [middle] = await listDeliveries(acme, page({ subscriptionId, limit: 1, until: new Date(NOW - 10 * DAY) }))
     for (const given of [
       {},
       { before: middle!.id },
@@ -92,12 +102,12 @@ describe('beside deep backlogs and long histories', () => {
 
   test('what is rarely being retried in a deep backlog is found without reading it', async () => {
     const retrying = page({ subscriptionId, state: 'retrying' })
-    assert.equal((await listDeliveries(pool, retrying)).length, 40)
+    assert.equal((await listDeliveries(acme, retrying)).length, 40)
     await cheap('retrying', 300, async (db) => await listDeliveries(db, retrying))
   })
 
   test('the rare dead letters of a long history are found without reading it', async () => {
-    const found = await listDeliveries(pool, page({ subscriptionId, state: 'dead_lettered' }))
+    const found = await listDeliveries(acme, page({ subscriptionId, state: 'dead_lettered' }))
     assert.equal(found.length, 40)
     await cheap(
       'dead letters of one',
@@ -113,20 +123,20 @@ describe('beside deep backlogs and long histories', () => {
       since: null,
       until: null,
     }
-    await cheap('dead letters of all', 300, async (db) => await listDeadLetters(db, all))
+    await cheap('dead letters of all', 300, async (db) => await listDeadLetters(db, all), null)
   })
 
   test('so do one delivery, its attempts, and those of an event', async () => {
-    const [delivery] = await listDeliveries(pool, page({ subscriptionId, limit: 1 }))
+    const [delivery] = await listDeliveries(acme, page({ subscriptionId, limit: 1 }))
     assert.ok(delivery)
-    const { tenantId, id, eventId } = delivery
-    await cheap('one', 30, async (db) => await findDelivery(db, { tenantId, id }))
+    const { id, eventId } = delivery
+    await cheap('one', 30, async (db) => await findDelivery(db, id))
     await cheap('attempts', 30, async (db) => await listAttempts(db, delivery))
-    const event = { tenantId, id: eventId, receivedAt: delivery.createdAt, limit: 1000 }
+    const event = { id: eventId, receivedAt: delivery.createdAt, limit: 1000 }
     await cheap('of an event', 60, async (db) => await listEventDeliveries(db, event))
-    await cheap('an event', 30, async (db) => await findEvent(db, { tenantId, id: eventId }))
-    await cheap('hastening', 60, async (db) => await hastenDelivery(db, { tenantId, id, now: new Date(NOW) }))
-    await cheap('a replay', 60, async (db) => await replayDelivery(db, { tenantId, id, now: new Date(NOW) }))
+    await cheap('an event', 30, async (db) => await findEvent(db, eventId))
+    await cheap('hastening', 60, async (db) => await hastenDelivery(db, { id, now: new Date(NOW) }))
+    await cheap('a replay', 60, async (db) => await replayDelivery(db, { id, now: new Date(NOW) }))
   })
 })
 
@@ -135,18 +145,14 @@ describe('what is another tenant’s', () => {
     const { id: subscriptionId } = await insertSubscription(pool)
     const event = anEvent({ tenantId: 'acme' })
     await arrive(pool, [event], new Date(NOW))
-    const [delivery] = await listDeliveries(pool, page({ subscriptionId }))
+    const [delivery] = await listDeliveries(acme, page({ subscriptionId }))
     assert.ok(delivery)
-    const foreign = { tenantId: 'globex', id: delivery.id, now: new Date(0) }
-    assert.equal(await findDelivery(pool, foreign), null)
-    assert.deepEqual(await listDeliveries(pool, page({ subscriptionId, tenantId: 'globex' })), [])
-    assert.deepEqual(
-      await listEventDeliveries(pool, { tenantId: 'globex', id: event.id, receivedAt: new Date(NOW), limit: 9 }),
-      [],
-    )
-    assert.equal(await findEvent(pool, { tenantId: 'globex', id: event.id }), null)
-    assert.equal(await hastenDelivery(pool, foreign), false)
-    assert.deepEqual(await findDelivery(pool, { tenantId: 'acme', id: delivery.id }), delivery)
+    assert.equal(await findDelivery(globex, delivery.id), null)
+    assert.deepEqual(await listDeliveries(globex, page({ subscriptionId })), [])
+    assert.deepEqual(await listEventDeliveries(globex, { id: event.id, receivedAt: new Date(NOW), limit: 9 }), [])
+    assert.equal(await findEvent(globex, event.id), null)
+    assert.equal(await hastenDelivery(globex, { id: delivery.id, now: new Date(0) }), false)
+    assert.deepEqual(await findDelivery(acme, delivery.id), delivery)
   })
 
   test('cannot be replayed', async () => {
@@ -159,8 +165,8 @@ describe('what is another tenant’s', () => {
        values ($1, 1, 'acme', $2, $3, 'event', 'delivered', 1, 0, 0, now(), now())`,
       [id, subscriptionId, event.id],
     )
-    assert.equal(await replayDelivery(pool, { tenantId: 'globex', id, now: new Date(NOW) }), null)
-    const replay = await replayDelivery(pool, { tenantId: 'acme', id, now: new Date(NOW) })
+    assert.equal(await replayDelivery(globex, { id, now: new Date(NOW) }), null)
+    const replay = await replayDelivery(acme, { id, now: new Date(NOW) })
     assert.equal(replay?.kind, 'replay')
     assert.equal(replay.state, 'queued')
   })

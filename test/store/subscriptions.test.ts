@@ -13,15 +13,21 @@ import {
   rotateSecret,
   updateSubscription,
 } from '../../src/store/subscriptions.ts'
+import { tenantStore, type TenantDatabase } from '../../src/store/tenant.ts'
 import { listTenants } from '../../src/store/tenants.ts'
-import { transaction } from '../../src/store/transaction.ts'
 import { testDatabase, type TestDatabase } from '../support/database.ts'
 import { uuid7 } from '../support/fixtures.ts'
 import { plansOf } from '../support/plans.ts'
+import { tenantDatabase } from '../support/tenant.ts'
 
 let database: TestDatabase
 let pool: Pool
-before(async () => void ({ pool } = database = await testDatabase()))
+let acme: TenantDatabase
+before(async () => {
+  database = await testDatabase()
+  pool = database.pool
+  acme = tenantDatabase(pool, 'acme')
+})
 after(async () => await database.drop())
 
 const NOW = new Date('2026-05-14T13:00:00.123Z')
@@ -50,7 +56,8 @@ async function store(given: Partial<Subscription> = {}): Promise<Subscription> {
     updatedAt: NOW,
     ...given,
   }
-  await insertSubscription(pool, { subscription, secret: { field: 'signing_secret', sealed: 'sealed' } })
+  const tenant = tenantDatabase(pool, subscription.tenantId)
+  await insertSubscription(tenant, { subscription, secret: { field: 'signing_secret', sealed: 'sealed' } })
   return subscription
 }
 
@@ -64,7 +71,7 @@ describe('a stored subscription', () => {
       metadata: { a: '\u0000', b: [null] },
     }
     const stored = await store(given)
-    assert.deepEqual(await findSubscription(pool, stored), stored)
+    assert.deepEqual(await findSubscription(acme, stored.id), stored)
   })
 
   test('is changed whole, and its patterns with it', async () => {
@@ -89,8 +96,8 @@ describe('a stored subscription', () => {
       version: 2,
       updatedAt: new Date(NOW.getTime() + 1),
     }
-    await updateSubscription(pool, changed)
-    assert.deepEqual(await findSubscription(pool, stored), changed)
+    await updateSubscription(acme, changed)
+    assert.deepEqual(await findSubscription(acme, stored.id), changed)
     const { rows } = await pool.query(
       'select pattern from subscription_pattern where subscription_id = $1 order by 1',
       [stored.id],
@@ -99,22 +106,26 @@ describe('a stored subscription', () => {
   })
 
   test('is another tenant’s for nobody else: not found, locked, listed or changed', async () => {
+    const owner = tenantDatabase(pool, 'owner')
+    const stranger = tenantDatabase(pool, 'stranger')
     const stored = await store({ tenantId: 'owner' })
-    const foreign = { ...stored, tenantId: 'stranger', name: 'taken over' }
-    assert.equal(await findSubscription(pool, foreign), null)
-    assert.equal(await lockSubscription(pool, foreign), null)
+    assert.equal(await findSubscription(stranger, stored.id), null)
+    assert.equal(await lockSubscription(stranger, stored.id), null)
     const any = { before: null, limit: 10, enabled: null, verificationState: null, origin: null }
-    assert.deepEqual(await listSubscriptions(pool, { tenantId: 'stranger', ...any }), [])
-    await updateSubscription(pool, { ...foreign, eventTypes: ['*'] })
-    await markDeleted(pool, { ...foreign, now: NOW })
-    assert.deepEqual(await findSubscription(pool, stored), stored)
+    assert.deepEqual(await listSubscriptions(stranger, any), [])
+    await assert.rejects(updateSubscription(stranger, { ...stored, name: 'taken over' }), /row-level security/)
+    const foreign = { ...stored, tenantId: 'stranger', name: 'taken over', eventTypes: ['*'] }
+    await updateSubscription(stranger, foreign).catch(() => undefined)
+    await markDeleted(stranger, { id: stored.id, now: NOW })
+    await renewLane(stranger, { subscriptionId: stored.id, freshStart: true })
+    assert.deepEqual(await findSubscription(owner, stored.id), stored)
   })
 
   test('once deleted it is found by nothing, and has neither patterns nor secrets', async () => {
     const stored = await store()
-    await markDeleted(pool, { ...stored, now: NOW })
-    assert.equal(await findSubscription(pool, stored), null)
-    assert.equal(await lockSubscription(pool, stored), null)
+    await markDeleted(acme, { id: stored.id, now: NOW })
+    assert.equal(await findSubscription(acme, stored.id), null)
+    assert.equal(await lockSubscription(acme, stored.id), null)
     const { rows } = await pool.query(
       `select (select count(*) from subscription_pattern where subscription_id = $1) as patterns,
         (select count(*) from subscription_secret where subscription_id = $1) as secrets,
@@ -126,9 +137,9 @@ describe('a stored subscription', () => {
 
   test('that is locked makes the next one wait, who then sees what was committed', async () => {
     const stored = await store()
-    const second = await transaction(pool, async (db) => {
-      await lockSubscription(db, stored)
-      const waiting = transaction(pool, async (other) => await lockSubscription(other, stored))
+    const second = await tenantStore(pool)(stored, async (db) => {
+      await lockSubscription(db, stored.id)
+      const waiting = lockSubscription(acme, stored.id)
       await updateSubscription(db, { ...stored, name: 'first', version: 2 })
       return { waiting }
     })
@@ -152,16 +163,16 @@ describe('the lane', () => {
       stored.id,
       NOW,
     ])
-    await updateSubscription(pool, { ...stored, destinationKey: 'moved', version: 7 })
+    await updateSubscription(acme, { ...stored, destinationKey: 'moved', version: 7 })
     const lane = async (): Promise<unknown> =>
       (
         await pool.query('select version, destination_key, first_failure_at from lane where subscription_id = $1', [
           stored.id,
         ])
       ).rows[0]
-    await renewLane(pool, { subscriptionId: stored.id, freshStart: false })
+    await renewLane(acme, { subscriptionId: stored.id, freshStart: false })
     assert.deepEqual(await lane(), { version: 7, destination_key: 'moved', first_failure_at: NOW })
-    await renewLane(pool, { subscriptionId: stored.id, freshStart: true })
+    await renewLane(acme, { subscriptionId: stored.id, freshStart: true })
     assert.deepEqual(await lane(), { version: 7, destination_key: 'moved', first_failure_at: null })
   })
 })
@@ -175,13 +186,12 @@ describe('rotating secrets', () => {
     )
     const rotation = {
       subscriptionId: stored.id,
-      tenantId: 'acme',
       field: 'signing_secret',
       sealed: 'new',
       now: NOW,
       oldOnes: 4,
     }
-    await rotateSecret(pool, { ...rotation, oldUntil: new Date(NOW.getTime() + 1000) })
+    await rotateSecret(acme, { ...rotation, oldUntil: new Date(NOW.getTime() + 1000) })
     const { rows } = await pool.query(
       'select field, sealed, expires_at is null as current from subscription_secret where subscription_id = $1 order by sealed',
       [stored.id],
@@ -195,17 +205,22 @@ describe('rotating secrets', () => {
 })
 
 test('no list of the control plane reads a table from end to end', async () => {
-  const lists = await plansOf(pool, async (db) => {
-    for (const given of [{}, { before: uuid7() }, { enabled: true }, { origin: 'x' }]) {
-      const any = { before: null, limit: 10, enabled: null, verificationState: null, origin: null }
-      await listSubscriptions(db, { tenantId: 'acme', ...any, ...given })
-    }
+  const any = { before: null, limit: 10, enabled: null, verificationState: null, origin: null }
+  const ofTenants = await plansOf(
+    pool,
+    async (db) => {
+      for (const given of [{}, { before: uuid7() }, { enabled: true }, { origin: 'x' }])
+        await listSubscriptions(db, { ...any, ...given })
+    },
+    'acme',
+  )
+  const ofOperators = await plansOf(pool, async (db) => {
     await listBreakers(db, { after: null, limit: 10, state: null })
     await listBreakers(db, { after: { tenantId: 'a', destinationKey: 'b' }, limit: 10, state: 'open' })
     await listTenants(db, { after: null, limit: 10, countUpTo: 10_000 })
     await listTenants(db, { after: 'acme', limit: 10, countUpTo: 10_000 })
   })
-  for (const { sequentialScans, text } of lists) {
+  for (const { sequentialScans, text } of [...ofTenants, ...ofOperators]) {
     assert.deepEqual(
       sequentialScans.filter((table) => table !== 'virtual_time'),
       [],

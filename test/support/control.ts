@@ -14,6 +14,7 @@ import { ingestMetrics } from '../../src/ingest/metrics.ts'
 import { match } from '../../src/matching/match.ts'
 import { createSecretBox } from '../../src/secrets/secrets.ts'
 import type { Outcome } from '../../src/sinks/sink.ts'
+import { tenantStore } from '../../src/store/tenant.ts'
 import { manualClock, type ManualClock } from './clock.ts'
 import { testDatabase, type TestDatabase } from './database.ts'
 import { delivered } from './scripted-sink.ts'
@@ -62,6 +63,7 @@ export async function testControl(given: Partial<ControlDeps> = {}): Promise<Tes
     registry,
     metrics: registry,
     pool,
+    asTenant: tenantStore(pool),
     version: '0.0.0-test',
     docs: true,
     trustedProxies: [],

@@ -8,12 +8,14 @@ import { silentLog } from '../../src/base/log.ts'
 import type { Event } from '../../src/event/event.ts'
 import type { Pool } from '../../src/store/pool.ts'
 import type { Replay } from '../../src/store/replays.ts'
+import type { TenantDatabase } from '../../src/store/tenant.ts'
 import { PLACES, Replays } from '../../src/upkeep/replays.ts'
 import { manualClock, type ManualClock } from '../support/clock.ts'
 import { testDatabase } from '../support/database.ts'
 import { drain, testDispatcher } from '../support/dispatch.ts'
 import { anEvent, arrive, insertSubscription, uuid7, type SubscriptionFixture } from '../support/fixtures.ts'
 import { delivered, failed, scriptedSink } from '../support/scripted-sink.ts'
+import { tenantDatabase } from '../support/tenant.ts'
 
 const SECOND = 1_000
 const BOTH = ['dead_lettered', 'delivered'] as const
@@ -21,6 +23,8 @@ const START = Date.parse('2026-05-14T13:00:00Z')
 
 interface World extends AsyncDisposable {
   pool: Pool
+  /** As the subscription's tenant. */
+  tenant: TenantDatabase
   clock: ManualClock
   sink: ReturnType<typeof scriptedSink>
   dispatcher: ReturnType<typeof testDispatcher>
@@ -45,7 +49,15 @@ async function world(given: Partial<SubscriptionFixture> = {}): Promise<World> {
   const dispatcher = testDispatcher({ pool, clock, sink })
   const replays = new Replays({ pool, clock, log: silentLog, onQueued: () => undefined })
   const subscription = await insertSubscription(pool, { retrySchedule: [0], ...given })
-  const read = async (replay: Replay): Promise<Replay> => await getReplay(replay, { pool })
+  const tenant = tenantDatabase(pool, subscription.tenantId)
+  const wishOf = (wish: Partial<ReplayWish> = {}): ReplayWish => ({
+    subscriptionId: subscription.id,
+    since: new Date(START),
+    until: null,
+    states: BOTH,
+    ...wish,
+  })
+  const read = async (replay: Replay): Promise<Replay> => await getReplay(tenant, replay.id)
   const arriveNow = async (events: Event[]): Promise<Event[]> => {
     clock.advance(1)
     await arrive(pool, events, new Date(clock.now()))
@@ -53,6 +65,7 @@ async function world(given: Partial<SubscriptionFixture> = {}): Promise<World> {
   }
   return {
     pool,
+    tenant,
     clock,
     sink,
     dispatcher,
@@ -67,11 +80,11 @@ async function world(given: Partial<SubscriptionFixture> = {}): Promise<World> {
     },
     count: async (wish) => {
       clock.advance(1)
-      return (await countRange(subscription, wishOf(wish), { pool, clock })).total
+      return (await countRange(tenant, wishOf(wish), { clock })).total
     },
     begin: async (wish) => {
       clock.advance(1)
-      return await beginReplay(subscription, wishOf(wish), { pool, clock })
+      return await beginReplay(tenant, wishOf(wish), { clock })
     },
     finish: async (replay) => {
       for (let rounds = 0; (await read(replay)).status === 'running'; rounds++) {
@@ -91,10 +104,6 @@ const ALL_DELIVERED = `
 with done as (delete from delivery returning *)
 insert into delivery_history (id, seq, tenant_id, subscription_id, ce_id, kind, state, attempts, failures, crashes, created_at, finished_at)
 select id, seq, tenant_id, subscription_id, ce_id, kind, 'delivered', 1, 0, 0, created_at, $1 from done`
-
-function wishOf(given: Partial<ReplayWish> = {}): ReplayWish {
-  return { since: new Date(START), until: null, states: BOTH, ...given }
-}
 
 function some(count: number, given: Partial<Event> = {}): Event[] {
   return Array.from({ length: count }, () => anEvent(given))
@@ -169,7 +178,7 @@ describe('a replay', () => {
     const { rows } = await w.pool.query<{ id: string }>('select id from delivery_history where ce_id = $1', [
       mended!.id,
     ])
-    await retryDelivery({ tenantId: 'acme', id: rows[0]!.id }, w)
+    await retryDelivery(w.tenant, rows[0]!.id, w)
     await drain(w.dispatcher)
     w.sink.attempts.length = 0
     assert.equal(await w.count({ states: ['delivered'] }), 1)
@@ -357,7 +366,7 @@ describe('the end of a replay', () => {
     await w.past(40)
     const replay = await w.begin()
     await w.replays.tick()
-    const ended = await endReplay(replay, w)
+    const ended = await endReplay(w.tenant, replay.id, w)
     assert.deepEqual([ended.status, ended.outstanding.length], ['cancelled', PLACES])
     await drain(w.dispatcher)
     for (let round = 0; round < 3; round++, w.clock.advance(SECOND)) await w.replays.tick()
@@ -373,9 +382,9 @@ describe('the end of a replay', () => {
     await using w = await world()
     await w.past(4)
     const replay = await w.begin()
-    const ended = await endReplay(replay, w)
+    const ended = await endReplay(w.tenant, replay.id, w)
     w.clock.advance(SECOND)
-    assert.deepEqual(await endReplay(replay, w), ended)
+    assert.deepEqual(await endReplay(w.tenant, replay.id, w), ended)
     await w.replays.tick()
     assert.equal(await unfinished(w), 0)
   })
@@ -384,7 +393,7 @@ describe('the end of a replay', () => {
     await using w = await world()
     await w.past(4)
     const done = await w.finish(await w.begin())
-    assert.deepEqual(await endReplay(done, w), done)
+    assert.deepEqual(await endReplay(w.tenant, done.id, w), done)
   })
 
   test('with its subscription', async () => {
@@ -517,12 +526,13 @@ test('whatever the history, a replay takes exactly what was counted, and what th
         await w.pool.query('delete from delivery')
         for (const one of rows) await insertFinished(w, events, { one, base })
         w.clock.moveTo(base + 12)
-        const wish = { since: new Date(base + since), until: new Date(base + since + length), states }
+        const bounds = { since: new Date(base + since), until: new Date(base + since + length) }
+        const wish = { subscriptionId: w.subscription.id, ...bounds, states }
         const expected = modelOf(rows, { since, until: Math.min(since + length, 12), states, now: 12 })
-        const { total } = await countRange(w.subscription, wish, w)
+        const { total } = await countRange(w.tenant, wish, w)
         assert.equal(total, expected.length)
         w.sink.attempts.length = 0
-        const done = await w.finish(await beginReplay(w.subscription, wish, w))
+        const done = await w.finish(await beginReplay(w.tenant, wish, w))
         assert.deepEqual(
           sent(w),
           expected.map((event) => events[event]!.id),

@@ -1,20 +1,27 @@
 // /v1/deliveries: one delivery with its attempts, and its retry by hand.
+import type { Clock } from '../../base/clock.ts'
 import { listAttempts } from '../../store/deliveries.ts'
+import type { AsTenant } from '../../store/tenant.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
-import { getDelivery, retryDelivery, type DeliveryDeps } from '../deliveries.ts'
+import { getDelivery, retryDelivery } from '../deliveries.ts'
 import { IdParams, refer } from '../schemas/common.ts'
 import { DeliveryDetail, DeliverySchema } from '../schemas/delivery.ts'
 import { viewAttempt, viewDelivery } from '../views/delivery.ts'
 
 const tags = ['deliveries']
 
-export function deliveryRoutes(api: Api, deps: DeliveryDeps): void {
+export interface DeliveryRouteDeps {
+  asTenant: AsTenant
+  clock: Clock
+}
+
+export function deliveryRoutes(api: Api, deps: DeliveryRouteDeps): void {
   addRead(api, deps)
   addRetry(api, deps)
 }
 
-function addRead(api: Api, deps: DeliveryDeps): void {
+function addRead(api: Api, { asTenant }: DeliveryRouteDeps): void {
   api.route({
     method: 'GET',
     url: '/v1/deliveries/:id',
@@ -27,15 +34,16 @@ function addRead(api: Api, deps: DeliveryDeps): void {
       response: { 200: refer(DeliveryDetail) },
     },
     handler: async (request) => {
-      const { tenantId } = callerOf(request)
-      const delivery = await getDelivery({ tenantId, id: request.params.id }, deps)
-      const attempts = await listAttempts(deps.pool, delivery)
-      return { ...viewDelivery(delivery), attempts: attempts.map(viewAttempt) }
+      return await asTenant(callerOf(request), async (db) => {
+        const delivery = await getDelivery(db, request.params.id)
+        const attempts = await listAttempts(db, delivery)
+        return { ...viewDelivery(delivery), attempts: attempts.map(viewAttempt) }
+      })
     },
   })
 }
 
-function addRetry(api: Api, deps: DeliveryDeps): void {
+function addRetry(api: Api, { asTenant, clock }: DeliveryRouteDeps): void {
   api.route({
     method: 'POST',
     url: '/v1/deliveries/:id/retry',
@@ -50,8 +58,8 @@ function addRetry(api: Api, deps: DeliveryDeps): void {
       response: { 200: refer(DeliverySchema), 201: refer(DeliverySchema) },
     },
     handler: async (request, reply) => {
-      const object = { tenantId: callerOf(request).tenantId, id: request.params.id }
-      const { delivery, isNew } = await retryDelivery(object, deps)
+      const { id } = request.params
+      const { delivery, isNew } = await asTenant(callerOf(request), (db) => retryDelivery(db, id, { clock }))
       if (isNew) reply.code(201).header('location', `/v1/deliveries/${delivery.id}`)
       return viewDelivery(delivery)
     },

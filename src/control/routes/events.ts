@@ -4,8 +4,8 @@ import type { Event } from '../../event/event.ts'
 import type { Subscription } from '../../event/subscription.ts'
 import { listEventDeliveries, type Delivery } from '../../store/deliveries.ts'
 import { findEvent, type StoredEvent } from '../../store/events.ts'
-import type { Pool } from '../../store/pool.ts'
-import { listSubscriptions, type TenantObject } from '../../store/subscriptions.ts'
+import { listSubscriptions } from '../../store/subscriptions.ts'
+import type { AsTenant, TenantDatabase } from '../../store/tenant.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
@@ -18,7 +18,7 @@ const MAX_DELIVERIES = 1000
 const tags = ['events']
 
 export interface EventRouteDeps {
-  pool: Pool
+  asTenant: AsTenant
   /** Everything that keeps an event from matching a subscription of its tenant; none: it matches. */
   mismatches: (event: Event, subscription: Subscription) => ExplanationJson['reasons']
 }
@@ -28,7 +28,7 @@ export function eventRoutes(api: Api, deps: EventRouteDeps): void {
   addExplain(api, deps)
 }
 
-function addRead(api: Api, { pool }: EventRouteDeps): void {
+function addRead(api: Api, { asTenant }: EventRouteDeps): void {
   api.route({
     method: 'GET',
     url: '/v1/events/:id',
@@ -41,13 +41,15 @@ function addRead(api: Api, { pool }: EventRouteDeps): void {
       response: { 200: refer(EventSchema) },
     },
     handler: async (request) => {
-      const stored = await getEvent(pool, { tenantId: callerOf(request).tenantId, id: request.params.id })
-      return viewEvent(stored, await deliveriesOf(pool, stored))
+      return await asTenant(callerOf(request), async (db) => {
+        const stored = await getEvent(db, request.params.id)
+        return viewEvent(stored, await deliveriesOf(db, stored))
+      })
     },
   })
 }
 
-function addExplain(api: Api, { pool, mismatches }: EventRouteDeps): void {
+function addExplain(api: Api, { asTenant, mismatches }: EventRouteDeps): void {
   api.route({
     method: 'GET',
     url: '/v1/events/:id/explain',
@@ -61,13 +63,14 @@ function addExplain(api: Api, { pool, mismatches }: EventRouteDeps): void {
       response: { 200: Page(Explanation) },
     },
     handler: async (request) => {
-      const { tenantId } = callerOf(request)
       const { limit = DEFAULT_LIMIT, cursor } = request.query
       const before = decodeCursor(LIST, cursor, isUuid)
-      const stored = await getEvent(pool, { tenantId, id: request.params.id })
-      const deliveries = await deliveriesOf(pool, stored)
       const any = { enabled: null, verificationState: null, origin: null }
-      const found = await listSubscriptions(pool, { tenantId, before, limit: limit + 1, ...any })
+      const { stored, deliveries, found } = await asTenant(callerOf(request), async (db) => {
+        const event = await getEvent(db, request.params.id)
+        const page = await listSubscriptions(db, { before, limit: limit + 1, ...any })
+        return { stored: event, deliveries: await deliveriesOf(db, event), found: page }
+      })
       const view = (subscription: Subscription) =>
         viewExplanation(subscription, mismatches(stored.event, subscription), deliveries)
       return pageOf(found, { list: LIST, limit, key: ({ id }) => id, view })
@@ -89,12 +92,12 @@ function viewExplanation(
   }
 }
 
-async function getEvent(pool: Pool, object: TenantObject): Promise<StoredEvent> {
-  const found = await findEvent(pool, object)
+async function getEvent(db: TenantDatabase, id: string): Promise<StoredEvent> {
+  const found = await findEvent(db, id)
   if (!found) throw new HubError('not_found', 'There is no such event.')
   return found
 }
 
-async function deliveriesOf(pool: Pool, { event, receivedAt }: StoredEvent): Promise<Delivery[]> {
-  return await listEventDeliveries(pool, { tenantId: event.tenantId, id: event.id, receivedAt, limit: MAX_DELIVERIES })
+async function deliveriesOf(db: TenantDatabase, { event, receivedAt }: StoredEvent): Promise<Delivery[]> {
+  return await listEventDeliveries(db, { id: event.id, receivedAt, limit: MAX_DELIVERIES })
 }

@@ -4,6 +4,7 @@ import type { TopicReport } from '../../stream/standing.ts'
 import type { PartitionLag } from '../../stream/stream.ts'
 import { listDeadLetters } from '../../store/deliveries.ts'
 import { listTenants, type TenantBacklog } from '../../store/tenants.ts'
+import type { Pool } from '../../store/pool.ts'
 import type { Api } from '../api.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
 import { DEFAULT_LIMIT, Page, isUuid, refer } from '../schemas/common.ts'
@@ -17,7 +18,6 @@ import {
   type TenantJson,
   type TopicJson,
 } from '../schemas/operators.ts'
-import type { DeliveryDeps } from '../deliveries.ts'
 import { isoTimeOrNull } from '../views/bytes.ts'
 import { viewDelivery } from '../views/delivery.ts'
 import { timeBounds } from './time-bounds.ts'
@@ -37,7 +37,8 @@ export interface StreamView {
   topics(): TopicReport[]
 }
 
-export interface OperatorDeps extends DeliveryDeps {
+export interface OperatorDeps {
+  pool: Pool
   stream: StreamView
 }
 

@@ -1,10 +1,12 @@
 // Replays of a range: begin one (or only count), look how far it is, cancel it.
 import { PLACES } from '../../upkeep/replays.ts'
+import type { Clock } from '../../base/clock.ts'
 import { listReplays } from '../../store/replays.ts'
+import type { AsTenant } from '../../store/tenant.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
-import { beginReplay, countRange, endReplay, getReplay, MAX_RUNNING, type ReplayRouteDeps } from '../replays.ts'
+import { beginReplay, countRange, endReplay, getReplay, MAX_RUNNING } from '../replays.ts'
 import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { CreateReplay, ReplayCountSchema, ReplayQuery, ReplaySchema } from '../schemas/replay.ts'
 import { getSubscription } from '../subscriptions.ts'
@@ -23,6 +25,11 @@ subscription is disabled or unverified the replay waits; with its deletion it is
 skipped. At most ${MAX_RUNNING} replays of a subscription run at a time (\`conflict\`), one after the other.
 
 With \`dry_run\` the answer is 200 with the count, and nothing is queued.`
+
+export interface ReplayRouteDeps {
+  asTenant: AsTenant
+  clock: Clock
+}
 
 export function replayRoutes(api: Api, deps: ReplayRouteDeps): void {
   addBegin(api, deps)
@@ -46,21 +53,26 @@ function addBegin(api: Api, deps: ReplayRouteDeps): void {
       response: { 200: refer(ReplayCountSchema), 202: refer(ReplaySchema) },
     },
     handler: async (request, reply) => {
-      const subscription = { tenantId: callerOf(request).tenantId, id: request.params.id }
+      const { asTenant } = deps
       const { since, until, states = ['dead_lettered'], dry_run: isDryRun = false } = request.body
-      const wish = { since: moment(since), until: until === undefined ? null : moment(until), states }
+      const wish = {
+        subscriptionId: request.params.id,
+        since: moment(since),
+        until: until === undefined ? null : moment(until),
+        states,
+      }
       if (isDryRun) {
-        const { range, total } = await countRange(subscription, wish, deps)
+        const { range, total } = await asTenant(callerOf(request), (db) => countRange(db, wish, deps))
         return viewReplayCount(range, total)
       }
-      const replay = await beginReplay(subscription, wish, deps)
+      const replay = await asTenant(callerOf(request), (db) => beginReplay(db, wish, deps))
       reply.code(202).header('location', `/v1/replays/${replay.id}`)
       return viewReplay(replay)
     },
   })
 }
 
-function addList(api: Api, deps: ReplayRouteDeps): void {
+function addList(api: Api, { asTenant }: ReplayRouteDeps): void {
   api.route({
     method: 'GET',
     url: '/v1/subscriptions/:id/replays',
@@ -74,17 +86,18 @@ function addList(api: Api, deps: ReplayRouteDeps): void {
       response: { 200: Page(ReplaySchema) },
     },
     handler: async (request) => {
-      const { tenantId } = callerOf(request)
       const { limit = DEFAULT_LIMIT, cursor } = request.query
       const before = decodeCursor(LIST, cursor, isUuid)
-      const { id: subscriptionId } = await getSubscription({ tenantId, id: request.params.id }, deps)
-      const found = await listReplays(deps.pool, { tenantId, subscriptionId, before, limit: limit + 1 })
+      const found = await asTenant(callerOf(request), async (db) => {
+        const { id: subscriptionId } = await getSubscription(db, request.params.id)
+        return await listReplays(db, { subscriptionId, before, limit: limit + 1 })
+      })
       return pageOf(found, { list: LIST, limit, key: ({ id }) => id, view: viewReplay })
     },
   })
 }
 
-function addRead(api: Api, deps: ReplayRouteDeps): void {
+function addRead(api: Api, { asTenant }: ReplayRouteDeps): void {
   api.route({
     method: 'GET',
     url: '/v1/replays/:id',
@@ -97,8 +110,8 @@ function addRead(api: Api, deps: ReplayRouteDeps): void {
       response: { 200: refer(ReplaySchema) },
     },
     handler: async (request) => {
-      const { tenantId } = callerOf(request)
-      return viewReplay(await getReplay({ tenantId, id: request.params.id }, deps))
+      const { id } = request.params
+      return viewReplay(await asTenant(callerOf(request), (db) => getReplay(db, id)))
     },
   })
 }
@@ -117,8 +130,8 @@ function addCancel(api: Api, deps: ReplayRouteDeps): void {
       response: { 200: refer(ReplaySchema) },
     },
     handler: async (request) => {
-      const { tenantId } = callerOf(request)
-      return viewReplay(await endReplay({ tenantId, id: request.params.id }, deps))
+      const { id } = request.params
+      return viewReplay(await deps.asTenant(callerOf(request), (db) => endReplay(db, id, deps)))
     },
   })
 }

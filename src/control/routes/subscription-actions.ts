@@ -69,18 +69,16 @@ function addRotateSecret(api: Api, deps: SubscriptionRouteDeps): void {
       request.body ??= {}
     },
     handler: async (request) => {
-      const object = { tenantId: callerOf(request).tenantId, id: request.params.id }
-      const { signingSecret, oldUntil } = await rotateSigningSecret(
-        object,
-        durationMs(request.body.overlap ?? DEFAULT_OVERLAP),
-        deps,
+      const rotation = { id: request.params.id, overlapMs: durationMs(request.body.overlap ?? DEFAULT_OVERLAP) }
+      const { signingSecret, oldUntil } = await deps.asTenant(callerOf(request), (db) =>
+        rotateSigningSecret(db, rotation, deps),
       )
       return { signing_secret: signingSecret, old_secrets_expire_at: oldUntil.toISOString() }
     },
   })
 }
 
-function addListDeliveries(api: Api, deps: SubscriptionRouteDeps): void {
+function addListDeliveries(api: Api, { asTenant }: SubscriptionRouteDeps): void {
   api.route({
     method: 'GET',
     url: '/v1/subscriptions/:id/deliveries',
@@ -94,17 +92,17 @@ function addListDeliveries(api: Api, deps: SubscriptionRouteDeps): void {
       response: { 200: Page(DeliverySchema) },
     },
     handler: async (request) => {
-      const { tenantId } = callerOf(request)
       const { limit = DEFAULT_LIMIT, cursor, state } = request.query
-      const before = decodeCursor(LIST, cursor, isUuid)
-      const { id: subscriptionId } = await getSubscription({ tenantId, id: request.params.id }, deps)
-      const found = await listDeliveries(deps.pool, {
-        tenantId,
-        subscriptionId,
-        before,
+      const list = {
+        subscriptionId: request.params.id,
+        before: decodeCursor(LIST, cursor, isUuid),
         limit: limit + 1,
         state: state ?? null,
         ...timeBounds(request.query),
+      }
+      const found = await asTenant(callerOf(request), async (db) => {
+        await getSubscription(db, list.subscriptionId)
+        return await listDeliveries(db, list)
       })
       return pageOf(found, { list: LIST, limit, key: ({ id }) => id, view: viewDelivery })
     },

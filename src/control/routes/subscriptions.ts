@@ -1,5 +1,6 @@
 // /v1/subscriptions: create, list, read, patch, delete.
 import { Type } from 'typebox'
+import type { Subscription } from '../../event/subscription.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
@@ -12,7 +13,7 @@ import {
   SubscriptionSchema,
 } from '../schemas/subscription.ts'
 import { listSubscriptions } from '../../store/subscriptions.ts'
-import { patchDraft, readDraft } from '../subscription-draft.ts'
+import { patchDraft, readDraft, type SubscriptionDraft } from '../subscription-draft.ts'
 import {
   createSubscription,
   deleteSubscription,
@@ -20,6 +21,7 @@ import {
   getSubscription,
   type SubscriptionDeps,
 } from '../subscriptions.ts'
+import type { AsTenant } from '../../store/tenant.ts'
 import type { Verification } from '../verification.ts'
 import { viewSubscription } from '../views/subscription.ts'
 
@@ -27,6 +29,7 @@ const LIST = 'subscriptions'
 const tags = ['subscriptions']
 
 export interface SubscriptionRouteDeps extends SubscriptionDeps {
+  asTenant: AsTenant
   verification: Verification
 }
 
@@ -52,9 +55,10 @@ function addCreate(api: Api, deps: SubscriptionRouteDeps): void {
       response: { 201: refer(SubscriptionCreated) },
     },
     handler: async (request, reply) => {
-      const { tenantId } = callerOf(request)
       const draft = readDraft(request.body, deps.sinkRules)
-      const { subscription, signingSecret } = await createSubscription(tenantId, draft, deps)
+      const { subscription, signingSecret } = await deps.asTenant(callerOf(request), (db) =>
+        createSubscription(db, draft, deps),
+      )
       deps.verification.begin(subscription)
       reply.code(201).header('location', `/v1/subscriptions/${subscription.id}`)
       return { ...viewSubscription(subscription), signing_secret: signingSecret }
@@ -62,7 +66,7 @@ function addCreate(api: Api, deps: SubscriptionRouteDeps): void {
   })
 }
 
-function addList(api: Api, { pool }: SubscriptionRouteDeps): void {
+function addList(api: Api, { asTenant }: SubscriptionRouteDeps): void {
   api.route({
     method: 'GET',
     url: '/v1/subscriptions',
@@ -76,20 +80,20 @@ function addList(api: Api, { pool }: SubscriptionRouteDeps): void {
     },
     handler: async (request) => {
       const { limit = DEFAULT_LIMIT, cursor, enabled, verification_state, origin } = request.query
-      const found = await listSubscriptions(pool, {
-        tenantId: callerOf(request).tenantId,
+      const list = {
         before: decodeCursor(LIST, cursor, isUuid),
         limit: limit + 1,
         enabled: enabled ?? null,
         verificationState: verification_state ?? null,
         origin: origin ?? null,
-      })
+      }
+      const found = await asTenant(callerOf(request), (db) => listSubscriptions(db, list))
       return pageOf(found, { list: LIST, limit, key: ({ id }) => id, view: viewSubscription })
     },
   })
 }
 
-function addRead(api: Api, deps: SubscriptionRouteDeps): void {
+function addRead(api: Api, { asTenant }: SubscriptionRouteDeps): void {
   api.route({
     method: 'GET',
     url: '/v1/subscriptions/:id',
@@ -102,8 +106,8 @@ function addRead(api: Api, deps: SubscriptionRouteDeps): void {
       response: { 200: refer(SubscriptionSchema) },
     },
     handler: async (request) => {
-      const { tenantId } = callerOf(request)
-      return viewSubscription(await getSubscription({ tenantId, id: request.params.id }, deps))
+      const { id } = request.params
+      return viewSubscription(await asTenant(callerOf(request), (db) => getSubscription(db, id)))
     },
   })
 }
@@ -125,18 +129,15 @@ function addPatch(api: Api, deps: SubscriptionRouteDeps): void {
       response: { 200: refer(SubscriptionSchema) },
     },
     handler: async (request) => {
-      const object = { tenantId: callerOf(request).tenantId, id: request.params.id }
       let moved = false
-      const subscription = await editSubscription(
-        object,
-        (current) => {
-          const draft = patchDraft(current, request.body, deps.sinkRules)
-          moved = draft.destinationKey !== current.destinationKey
-          return draft
-        },
-        deps,
-      )
-      if (moved) deps.verification.begin(object)
+      const draftOf = (current: Subscription): SubscriptionDraft => {
+        const draft = patchDraft(current, request.body, deps.sinkRules)
+        moved = draft.destinationKey !== current.destinationKey
+        return draft
+      }
+      const edit = { id: request.params.id, draftOf }
+      const subscription = await deps.asTenant(callerOf(request), (db) => editSubscription(db, edit, deps))
+      if (moved) deps.verification.begin(subscription)
       return viewSubscription(subscription)
     },
   })
@@ -155,7 +156,8 @@ function addDelete(api: Api, deps: SubscriptionRouteDeps): void {
       response: { 204: Type.Unsafe<undefined>({ type: 'null', description: 'Deleted' }) },
     },
     handler: async (request, reply) => {
-      await deleteSubscription({ tenantId: callerOf(request).tenantId, id: request.params.id }, deps)
+      const { id } = request.params
+      await deps.asTenant(callerOf(request), (db) => deleteSubscription(db, id, deps))
       return await reply.code(204).send()
     },
   })

@@ -3,30 +3,32 @@
 -- transaction and no others, whatever the statement says. A statement that forgets its tenant then finds nothing, or fails.
 -- The hub's own work (ingest, dispatch, upkeep, operators) goes on as the tables' owner, for whom the wall does not count.
 
--- A role of the whole cluster, which a database's migration may find there already. Nobody logs in as it.
-do $$
-begin
-  if not exists (select from pg_roles where rolname = 'streaming_hub_tenant') then
-    create role streaming_hub_tenant nologin;
-  end if;
-exception
-  when duplicate_object or unique_violation then null; -- made for another database of the cluster at this very moment
-  when insufficient_privilege then
-    raise exception 'the role streaming_hub_tenant is missing, and % may not create it', current_user
-      using hint = format('A superuser runs once: create role streaming_hub_tenant nologin; grant streaming_hub_tenant to %I;', current_user);
-end $$;
-
+-- A role of the whole cluster, which a database's migration may find there already. Nobody logs in as it. Whoever migrates makes it
+-- and becomes a member, or is told what somebody else has to run once.
 do $$
 declare
   -- Since version 16 a membership need not allow to become the role: whoever creates one gets such a membership.
   becoming text := case when current_setting('server_version_num')::integer >= 160000 then 'SET' else 'MEMBER' end;
 begin
+  begin
+    if not exists (select from pg_roles where rolname = 'streaming_hub_tenant') then
+      create role streaming_hub_tenant nologin;
+    end if;
+  exception when duplicate_object or unique_violation then null; -- made for another database of the cluster at this very moment
+  end;
   if exists (select from pg_roles where rolname = 'streaming_hub_tenant' and (rolsuper or rolbypassrls)) then
-    raise exception 'the role streaming_hub_tenant must not bypass row security';
+    raise exception 'the role streaming_hub_tenant must not be a superuser, nor bypass row security';
   end if;
   if not pg_has_role(current_user, 'streaming_hub_tenant', becoming) then
     grant streaming_hub_tenant to current_user;
   end if;
+exception when insufficient_privilege then
+  raise exception 'the database user % may not act for tenants: a superuser runs once "create role streaming_hub_tenant nologin" if it is missing, and "grant streaming_hub_tenant to %"',
+    current_user, quote_ident(current_user);
+end $$;
+
+do $$
+begin
   if not has_schema_privilege('streaming_hub_tenant', current_schema(), 'usage') then
     execute format('grant usage on schema %I to streaming_hub_tenant', current_schema());
   end if;
