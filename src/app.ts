@@ -10,6 +10,8 @@ import { createRegistry } from './base/metrics.ts'
 import type { Registry } from './base/metrics.ts'
 import type { Service } from './base/service.ts'
 import { Troubles } from './base/troubles.ts'
+import { openTracer } from './base/tracing.ts'
+import type { Tracer } from './base/tracing.ts'
 import { VERSION } from './base/version.ts'
 import type { Config } from './config.ts'
 import { localAuthenticator } from './control/auth/local.ts'
@@ -77,12 +79,19 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
   const secrets = createSecretBox(await openKeyRing(kek))
   const sinks = createSinks({ webhook: { allowPrivate: config.allowPrivateSinks, userAgentVersion: VERSION, log } })
   const open = { sinks, secrets }
+  const tracer = config.traces && (await openTracer({ ...config.traces, serviceVersion: VERSION, log }))
 
   const dispatcher =
     pools.dispatch &&
-    createDispatcher(config, { log, registry, pool: pools.dispatch, destinations: { ...open, pool: pools.dispatch } })
+    createDispatcher(config, {
+      log,
+      registry,
+      tracer,
+      pool: pools.dispatch,
+      destinations: { ...open, pool: pools.dispatch },
+    })
   const onWoken = dispatcher ? () => dispatcher.wake() : readyNotifier(pools.ingest ?? pools.control, systemClock)
-  const ingestDeps = { pool: pools.control, clock: systemClock, log, metrics: ingestMetrics(registry), onWoken }
+  const ingestDeps = { pool: pools.control, clock: systemClock, log, tracer, metrics: ingestMetrics(registry), onWoken }
   const streams =
     pools.ingest && (await createStreams(config, { ...surroundings, registry, ...ingestDeps, pool: pools.ingest }))
   const destinations = { ...open, pool: pools.control }
@@ -112,6 +121,7 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
       ],
     ],
     closing: [
+      { name: 'traces', close: async () => await tracer?.close() },
       { name: 'sinks', close: () => closeSinks(sinks) },
       { name: 'database', close: async () => void (await Promise.all(everyPool(pools).map((pool) => pool.end()))) },
     ],
@@ -152,7 +162,7 @@ function connectionName(part: string): string {
 
 function createDispatcher(
   config: Config,
-  made: { log: Log; registry: Registry; pool: Pool; destinations: DestinationDeps },
+  made: { log: Log; registry: Registry; tracer: Tracer | null; pool: Pool; destinations: DestinationDeps },
 ): Dispatcher {
   const { enabled, failureWindowMs, failureSpreadMs } = config.autodisable
   return new Dispatcher({
@@ -160,6 +170,7 @@ function createDispatcher(
     clock: systemClock,
     log: made.log,
     metrics: dispatchMetrics(made.registry),
+    tracer: made.tracer,
     random: Math.random,
     destinationOf: destinationCache(made.destinations),
     options: {

@@ -3,6 +3,7 @@
 // `docs/config.md` holds the same table (a test keeps the two equal). A Config holds secrets: it is never logged as a whole.
 import { resolve } from 'node:path'
 import type { LogLevel } from './base/log.ts'
+import type { SamplerName } from './base/tracing.ts'
 import { messageOf } from './base/errors.ts'
 import { address, duration, flag, integer, list, matching, network, oneOf, seconds, text, url } from './base/parser.ts'
 import type { Address, Parser } from './base/parser.ts'
@@ -71,7 +72,8 @@ export interface Config {
     plugin: { address: string } | null
     jwt: { jwksUrl: string; issuer: string; audience: string; tenantClaim: string } | null
   }
-  otlpEndpoint: string | null
+  /** Null: nobody collects traces. Where they go, and by which headers, the exporter reads from the standard variables itself. */
+  traces: { sampler: SamplerName; ratio: number } | null
   /** Variables that are set and that this version has no use for yet: worth a warning. */
   unused: readonly string[]
 }
@@ -313,8 +315,27 @@ export const variables = {
   AUTH_TENANT_CLAIM: later(to(text('the name of a claim'), 'tenant_id', "The claim that names the caller's tenant")),
   PLUGIN_AUTH_ENABLED: later(to(flag, 'false', "Whether the platform's authorization service is asked")),
   PLUGIN_AUTH_ADDRESS: later(optional(url('https', 'http'), 'Where it is')),
-  OTEL_EXPORTER_OTLP_ENDPOINT: later(
-    optional(url('https', 'http'), 'Where traces go; other `OTEL_*` variables have their standard meaning'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: optional(
+    url('https', 'http'),
+    'Where traces go, by OTLP over HTTP (protobuf); without it there are none. `OTEL_EXPORTER_OTLP_…`, `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` have their standard meaning',
+  ),
+  OTEL_SDK_DISABLED: to(flag, 'false', 'No traces, whatever else is set'),
+  OTEL_TRACES_SAMPLER: to(
+    oneOf(
+      'always_on',
+      'always_off',
+      'traceidratio',
+      'parentbased_always_on',
+      'parentbased_always_off',
+      'parentbased_traceidratio',
+    ),
+    'parentbased_always_on',
+    'Which traces are kept; `parentbased_…`: as the producer has decided, where there is one',
+  ),
+  OTEL_TRACES_SAMPLER_ARG: to(
+    matching(/^(0(\.\d+)?|1(\.0+)?)$/, 'a number from 0 to 1'),
+    '1',
+    'For the samplers by ratio: the share of the traces',
   ),
 } as const satisfies Record<string, Variable<unknown, string | null>>
 
@@ -519,7 +540,10 @@ function assemble(v: Values, env: Environment): Config {
       timeoutMs: v.RATE_LIMIT_REDIS_TIMEOUT_MS,
     },
     auth: authOf(v),
-    otlpEndpoint: v.OTEL_EXPORTER_OTLP_ENDPOINT,
+    traces:
+      v.OTEL_EXPORTER_OTLP_ENDPOINT === null || v.OTEL_SDK_DISABLED
+        ? null
+        : { sampler: v.OTEL_TRACES_SAMPLER, ratio: Number(v.OTEL_TRACES_SAMPLER_ARG) },
     unused: unusedVariables(env),
   }
 }

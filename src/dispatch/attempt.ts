@@ -2,6 +2,7 @@
 import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
 import type { Log } from '../base/log.ts'
+import type { Tracer } from '../base/tracing.ts'
 import type { Destination, Outcome, Sink } from '../sinks/sink.ts'
 import type { ClaimedJob, ClaimedLane } from '../store/lanes.ts'
 import type { AttemptRow } from '../store/outcomes.ts'
@@ -9,12 +10,15 @@ import { parseSchedule } from './backoff.ts'
 import { decide } from './decision.ts'
 import type { Decision } from './decision.ts'
 import type { DispatchMetrics } from './metrics.ts'
+import { continued, traceAttempt } from './trace.ts'
 
 export interface AttemptDeps {
   clock: Clock
   log: Log
   metrics: DispatchMetrics
   random: () => number
+  /** Where nobody collects traces there is none. */
+  tracer?: Tracer | null
   /** The sink and the opened settings of a lane's subscription. Throws when they cannot be had. */
   destinationOf(lane: ClaimedLane): Promise<{ sink: Sink; destination: Destination }>
 }
@@ -44,7 +48,7 @@ async function send(
     const { sink, destination } = await run.destinationOf(lane)
     const attempt = {
       destination,
-      event: job.event,
+      event: continued(job.event, run.tracer),
       attemptId: job.attemptId,
       number: job.attempts + 1,
       now: run.startedAt,
@@ -118,10 +122,12 @@ function report(row: AttemptRow, job: ClaimedJob, run: AttemptDeps): void {
   run.metrics.attempts.inc({ outcome: row.outcome, error_class: row.errorClass ?? 'none' })
   const seconds = (row.durationMs ?? 0) / 1000
   run.metrics.attemptSeconds.observe(seconds)
-  if (row.fate === 'delivered' && row.number === 1) {
-    run.metrics.endToEndSeconds.observe(Math.max(0, (row.startedAt - job.eventTime) / 1000 + seconds))
+  if (row.fate === 'delivered') {
+    const attempt = row.number === 1 ? 'first' : 'later'
+    run.metrics.endToEndSeconds.observe({ attempt }, Math.max(0, (row.startedAt - job.eventTime) / 1000 + seconds))
   }
   if (row.reason) run.metrics.deadLettered.inc({ reason: row.reason })
+  if (run.tracer) traceAttempt(run.tracer, row, job)
   const level = row.outcome === 'delivered' ? 'debug' : row.fate === 'retry' ? 'info' : 'warn'
   if (!run.log.isLevelEnabled(level)) return
   run.log[level](

@@ -29,8 +29,9 @@ export function dispatchMetrics(registry: Registry) {
     }),
     endToEndSeconds: new Histogram({
       name: 'hub_end_to_end_seconds',
-      help: "From an event's record time to its delivery at the first attempt",
-      buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300, 3600],
+      help: "From an event's record time to the 2xx; attempt: first, or later, where the back-off counts",
+      labelNames: ['attempt'] as const,
+      buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300, 3600, 21_600, 108_000],
       registers,
     }),
     inAir: new Gauge({ name: 'hub_attempts_in_air', help: 'Lanes whose attempts are under way', registers }),

@@ -26,3 +26,28 @@ export function isTracestate(text: string): boolean {
   if (members.length === 0 || members.length > MAX_TRACESTATE_MEMBERS) return false
   return members.every((member) => TRACESTATE_MEMBER.test(member))
 }
+
+/**
+ * Where an event's first span in the hub hangs: below the producer's, or at the root of a trace whose id is the event's own (a UUIDv7
+ * has the form of one), so that every stage, hours later too, knows the trace of an event without one.
+ */
+export function traceOf(event: { id: string; traceparent: string | null }) {
+  const traceId = event.traceparent?.slice(3, 35) ?? event.id.replaceAll('-', '')
+  const parentId = event.traceparent?.slice(36, 52) ?? null
+  return { traceId, parentId, sampled: hasSampledFlag(event.traceparent) }
+}
+
+/** The id of the span of what a UUIDv7 identifies (an event taken in, an attempt): its random half, so the one is found by the other. */
+export function spanIdOf(uuid: string): string {
+  return uuid.slice(-17).replace('-', '')
+}
+
+/** The same context with the sampled flag as given, and the other flags as they were. */
+export function withSampled(traceparent: string, sampled: boolean): string {
+  const flags = (Number.parseInt(traceparent.slice(53, 55), 16) & ~1) | (sampled ? 1 : 0)
+  return traceparent.slice(0, 53) + flags.toString(16).padStart(2, '0')
+}
+
+function hasSampledFlag(traceparent: string | null): boolean {
+  return traceparent !== null && (Number.parseInt(traceparent.slice(53, 55), 16) & 1) === 1
+}

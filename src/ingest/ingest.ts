@@ -4,6 +4,7 @@
 import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
 import type { Log } from '../base/log.ts'
+import type { Tracer } from '../base/tracing.ts'
 import type { Event } from '../event/event.ts'
 import type { ReasonCode } from '../event/reason.ts'
 import type { IncomingRecord } from '../event/record.ts'
@@ -15,6 +16,7 @@ import type { Database, Pool } from '../store/pool.ts'
 import { transaction } from '../store/transaction.ts'
 import type { IngestMetrics } from './metrics.ts'
 import { recordId } from './record-id.ts'
+import { traceIntake } from './trace.ts'
 import { verdict } from './verdict.ts'
 
 /** What became of one record. */
@@ -28,6 +30,8 @@ export interface IngestDeps {
   clock: Clock
   log: Log
   metrics: IngestMetrics
+  /** Where nobody collects traces there is none. */
+  tracer?: Tracer | null
   /** Called after a commit that put lanes into the ring. */
   onWoken: () => void
 }
@@ -41,14 +45,46 @@ export async function ingest(records: readonly IncomingRecord[], deps: IngestDep
   const started = deps.clock.now()
   const decided = records.map(decide)
   const written = await write(decided, deps)
-  deps.metrics.writeSeconds.observe((deps.clock.now() - started) / 1000)
-  deps.metrics.deliveries.inc(written.deliveries)
-  for (const { result } of decided) {
-    if (result.kind === 'quarantined') deps.metrics.quarantined.inc({ reason: result.reason })
-    deps.metrics.records.inc({ verdict: result.kind })
-  }
   if (written.woken > 0) deps.onWoken()
+  report(decided, written, { deps, startedAt: started })
   return decided.map(({ result }) => result)
+}
+
+function report(decided: readonly Decided[], written: Written, batch: { deps: IngestDeps; startedAt: number }): void {
+  const { deps, startedAt } = batch
+  const { metrics, tracer, log } = deps
+  const endedAt = deps.clock.now()
+  metrics.writeSeconds.observe((endedAt - startedAt) / 1000)
+  metrics.batchRecords.observe(decided.length)
+  metrics.deliveries.inc(written.deliveries)
+  const counts = { accepted: 0, duplicate: 0, dropped: 0, quarantined: 0 }
+  for (const { record, result } of decided) {
+    counts[result.kind]++
+    if (result.kind === 'quarantined') metrics.quarantined.inc({ reason: result.reason })
+    if (tracer && result.kind === 'accepted')
+      traceIntake(tracer, { event: result.event, record }, { startedAt, endedAt, size: decided.length })
+  }
+  for (const [kind, count] of Object.entries(counts)) if (count > 0) metrics.records.inc({ verdict: kind }, count)
+  tell(decided, { ...counts, deliveries: written.deliveries, woken: written.woken, ms: endedAt - startedAt }, log)
+}
+
+/** The one wide line of a batch: where it came from, and what became of it. What was quarantined is worth a look, the rest is routine. */
+function tell(decided: readonly Decided[], counts: Record<string, number>, log: Log): void {
+  const level = (counts['quarantined'] ?? 0) > 0 ? 'info' : 'debug'
+  if (!log.isLevelEnabled(level)) return
+  const [first, last] = [decided[0]?.record, decided.at(-1)?.record]
+  log[level](
+    {
+      topic: first?.position ? first.topic : null,
+      partition: first?.position?.partition ?? null,
+      first_offset: first?.position ? String(first.position.offset) : null,
+      last_offset: last?.position ? String(last.position.offset) : null,
+      records: decided.length,
+      ...counts,
+      reasons: [...new Set(decided.flatMap(({ result }) => (result.kind === 'quarantined' ? [result.reason] : [])))],
+    },
+    'batch',
+  )
 }
 
 interface Decided {

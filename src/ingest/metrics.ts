@@ -21,6 +21,12 @@ export function ingestMetrics(registry: Registry) {
       registers,
     }),
     deliveries: new Counter({ name: 'hub_matches_total', help: 'Deliveries made by matching', registers }),
+    batchRecords: new Histogram({
+      name: 'hub_ingest_batch_records',
+      help: 'Records of one batch, from Kafka or over HTTP',
+      buckets: [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000],
+      registers,
+    }),
     writeSeconds: new Histogram({
       name: 'hub_ingest_write_seconds',
       help: 'Time of one batch: verdicts and transaction',

@@ -1,10 +1,12 @@
 // A dispatcher on a test's database, moved by hand: no loops, a clock that stands still, a scripted sink.
 import { silentLog } from '../../src/base/log.ts'
+import type { Log } from '../../src/base/log.ts'
 import { createRegistry } from '../../src/base/metrics.ts'
+import type { Tracer } from '../../src/base/tracing.ts'
 import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
 import type { DispatchOptions } from '../../src/dispatch/dispatcher.ts'
 import { dispatchMetrics } from '../../src/dispatch/metrics.ts'
-import type { Sink } from '../../src/sinks/sink.ts'
+import type { Destination, Sink } from '../../src/sinks/sink.ts'
 import type { Pool } from '../../src/store/pool.ts'
 import type { ManualClock } from './clock.ts'
 import { seededRandom } from './random.ts'
@@ -23,18 +25,23 @@ export function testDispatcher(deps: {
   sink: Sink
   options?: Partial<DispatchOptions>
   random?: () => number
+  log?: Log
+  tracer?: Tracer | null
+  /** In place of one that no sink can reach. */
+  destination?: Destination
 }): Dispatcher {
   const { pool, clock, sink } = deps
   return new Dispatcher({
     pool,
     clock,
-    log: silentLog,
+    log: deps.log ?? silentLog,
+    tracer: deps.tracer ?? null,
     metrics: dispatchMetrics(createRegistry({ processMetrics: false })),
     random: deps.random ?? seededRandom(1),
     options: { ...testOptions, ...deps.options },
     destinationOf: async (lane) => ({
       sink,
-      destination: {
+      destination: deps.destination ?? {
         subscriptionId: lane.subscriptionId,
         tenantId: lane.tenantId,
         sink: { kind: 'webhook', url: 'https://example.com/', headers: {} },

@@ -1,4 +1,5 @@
 // W3C trace context: a delivery is a child of the trace in which its event was produced, so that one trace shows both.
+import { spanIdOf } from '../../event/trace-context.ts'
 
 const TRACEPARENT =
   /^(?!ff)[0-9a-f]{2}-(?!0{32})(?<trace>[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-(?<flags>[0-9a-f]{2})(-|$)/
@@ -13,8 +14,7 @@ export function traceHeaders(
 ): Record<string, string> {
   const parent = TRACEPARENT.exec(producer.traceparent ?? '')?.groups
   if (!parent) return {}
-  const span = attemptId.slice(-17).replace('-', '')
-  const traceparent = `00-${parent['trace']}-${span}-${parent['flags']}`
+  const traceparent = `00-${parent['trace']}-${spanIdOf(attemptId)}-${parent['flags']}`
   const tracestate = producer.tracestate ?? ''
   return /^[\x20-\x7e]+$/.test(tracestate) ? { traceparent, tracestate } : { traceparent }
 }
