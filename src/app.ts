@@ -6,7 +6,7 @@ import { systemClock } from './base/clock.ts'
 import { createLifecycle } from './base/lifecycle.ts'
 import type { Lifecycle } from './base/lifecycle.ts'
 import type { Log } from './base/log.ts'
-import { createRegistry } from './base/metrics.ts'
+import { buildInfo, createRegistry } from './base/metrics.ts'
 import type { Registry } from './base/metrics.ts'
 import type { Service } from './base/service.ts'
 import { Troubles } from './base/troubles.ts'
@@ -38,6 +38,7 @@ import type { KekSource } from './secrets/keyring.ts'
 import { createSecretBox } from './secrets/secrets.ts'
 import { closeSinks, createSinks } from './sinks/registry.ts'
 import { connectionBudget } from './store/connection-budget.ts'
+import { poolMetrics } from './store/pool-metrics.ts'
 import { createPool } from './store/pool.ts'
 import type { Pool } from './store/pool.ts'
 import { ReadyListener, readyNotifier } from './store/ready-channel.ts'
@@ -50,8 +51,10 @@ import { createReconciler } from './stream/reconciler.ts'
 import type { Reconciler } from './stream/reconciler.ts'
 import type { Stream } from './stream/stream.ts'
 import { deadLetterSource, factSource } from './stream/topics.ts'
+import { watchBacklog } from './upkeep/backlog.ts'
 import { deadLetterDaysChore, deadLetterPruneChore, sweepChore } from './upkeep/chores.ts'
 import { growthMetrics, guardChore, partitionChore, retentionChore } from './upkeep/growth.ts'
+import { upkeepMetrics } from './upkeep/metrics.ts'
 import { Replays } from './upkeep/replays.ts'
 import { Upkeep, UPKEEP_LOCK } from './upkeep/upkeep.ts'
 
@@ -75,7 +78,9 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
   const { log, dsn, kek } = surroundings
   const stopping = new AbortController()
   const registry = createRegistry({ processMetrics: true })
+  buildInfo(registry, { version: VERSION, role: config.role })
   const pools = createPools(config, surroundings)
+  poolMetrics(registry, Object.fromEntries(Object.entries(pools).filter(([, pool]) => pool !== null)))
   const secrets = createSecretBox(await openKeyRing(kek))
   const sinks = createSinks({ webhook: { allowPrivate: config.allowPrivateSinks, userAgentVersion: VERSION, log } })
   const open = { sinks, secrets }
@@ -355,17 +360,22 @@ function createUpkeep(
   config: Config,
   made: { dsn: string; log: Log; registry: Registry; dispatcher: Dispatcher | null },
 ): Upkeep {
-  const { dsn, log } = made
+  const { dsn, log, registry } = made
+  const { sweptLanes } = upkeepMetrics(registry)
+  const backlog = watchBacklog({ registry, clock: systemClock })
   const { intervalMs, futureWeeks: weeksAhead, retentionEnabled, retentionHorizonMs } = config.partitions
   const { retentionMs, pruneIntervalMs } = config.deadLetters
   const horizonMs = retentionEnabled ? retentionHorizonMs : null
-  const metrics = growthMetrics(made.registry)
+  const metrics = growthMetrics(registry)
   return new Upkeep({
-    onLost: () => metrics.forget(),
     dsn,
     holder: connectionName('upkeep'),
     clock: systemClock,
     log,
+    onLost: () => {
+      metrics.forget()
+      backlog.forget()
+    },
     chores: [
       partitionChore({ everyMs: intervalMs, weeksAhead }),
       ...(horizonMs === null ? [] : [retentionChore({ everyMs: intervalMs, horizonMs })]),
@@ -377,9 +387,11 @@ function createUpkeep(
         onStrays: () => log.error('dead letters lie in no day of their own: retention waits for the last of them'),
       }),
       sweepChore((lanes) => {
+        sweptLanes.inc(lanes)
         if (lanes > 0) log.error({ lanes }, 'wake-ups were lost: please report this')
         if (lanes > 0) made.dispatcher?.wake()
       }),
+      backlog.chore,
     ],
   })
 }

@@ -44,7 +44,6 @@ export function dispatchMetrics(registry: Registry) {
     shed: new Counter({ name: 'hub_shed_total', help: 'Lanes shed by an open breaker', registers }),
     breakerOpened: new Counter({ name: 'hub_breaker_opened_total', help: 'Times a breaker opened', registers }),
     reclaimed: new Counter({ name: 'hub_reclaimed_total', help: 'Leases that ran out', registers }),
-    sweptLanes: new Counter({ name: 'hub_swept_lanes_total', help: 'Lanes whose wake-up was lost', registers }),
     autodisabled: new Counter({ name: 'hub_autodisabled_total', help: 'Subscriptions switched off', registers }),
     malformedSchedules: new Counter({
       name: 'hub_malformed_schedules_total',
