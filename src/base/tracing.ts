@@ -6,13 +6,13 @@ import type * as Sdk from '@opentelemetry/sdk-trace'
 import type { Log } from './log.ts'
 
 /** Where a span hangs: below `parentId`, or at the trace's root. `sampled`: whether the parent is recorded. */
-export interface TracePosition {
+interface TracePosition {
   traceId: string
   parentId: string | null
   sampled: boolean
 }
 
-export interface EndedSpan {
+interface EndedSpan {
   name: string
   kind: 'consumer' | 'client'
   at: TracePosition
