@@ -35,6 +35,7 @@ export class Discovery {
   #lookedAt = 0
   #failures = 0
   #connected = false
+  #proven = false
 
   constructor(parts: DiscoveryParts) {
     this.#parts = parts
@@ -73,7 +74,7 @@ export class Discovery {
 
   /** Why a broker cannot be reached, in one sentence. */
   why(error: unknown): string {
-    return whyUnreachable(error, this.#parts.control.wayIn)
+    return whyUnreachable(error, { ...this.#parts.control.wayIn, proven: this.#proven })
   }
 
   get connected(): boolean {
@@ -132,6 +133,7 @@ export class Discovery {
       this.#view = view
       this.#failures = 0
       this.#connected = true
+      this.#proven = true
       troubles.clear(CLUSTER_UNREACHABLE)
     } catch (error) {
       this.#failures++

@@ -5,8 +5,9 @@ import { TokenError } from './token-source.ts'
 
 /** Of what a broker says, in characters. */
 const LONGEST = 200
-/** What the library says when the other side hangs up. */
+/** What the library says when the other side hangs up: on a request, and before the first one. */
 const CLOSED = 'Connection closed'
+const CLOSED_EARLY = 'Connection closed while waiting for ready.'
 
 // OpenSSL's verdicts about a chain, as Node names them.
 const UNTRUSTED = new Set([
@@ -37,6 +38,8 @@ interface Found extends Error {
 export interface WayIn {
   tls: boolean
   login: boolean
+  /** It has worked before: whoever hangs up now does not do so for want of a login or of TLS. */
+  proven: boolean
 }
 
 /** One sentence. */
@@ -46,7 +49,7 @@ export function whyUnreachable(error: unknown, way: WayIn): string {
   if (unheld) return sentence(unheld)
   const who = all.map(({ message }) => /^Connection to (\S+) failed/.exec(message)?.[1]).find(Boolean) ?? 'the broker'
   const problem =
-    certificateProblem(all) ?? loginProblem(all, way) ?? tlsProblem(all) ?? silenceProblem(all, way) ?? nameProblem(all)
+    certificateProblem(all) ?? hangUpProblem(all, way) ?? loginProblem(all) ?? tlsProblem(all) ?? nameProblem(all)
   return problem === null ? sentence(error) : `${who} ${problem}`
 }
 
@@ -61,16 +64,32 @@ function certificateProblem(all: readonly Found[]): string | null {
   return null
 }
 
-function loginProblem(all: readonly Found[], way: WayIn): string | null {
-  if (!all.some((each) => each.code === 'PLT_KFK_AUTHENTICATION')) return null
+/** That is how Kafka answers whoever speaks without TLS or a login where it wants one. */
+function hangUpProblem(all: readonly Found[], { tls, login, proven }: WayIn): string | null {
+  const last = all.at(-1)?.message
+  if (last !== CLOSED && last !== CLOSED_EARLY) return null
+  if (!login && proven) return null
+  if (!login)
+    return 'closes the connection without an answer: it may want a login (STREAMING_HUB_KAFKA_SCRAM_… or STREAMING_HUB_KAFKA_OAUTH_…)'
+  if (last === CLOSED && !isAboutLogin(all)) return null
+  return tls || proven
+    ? 'closes the connection before the login is done'
+    : 'closes the connection before the login: it may want TLS, and STREAMING_HUB_KAFKA_TLS_ENABLED is false'
+}
+
+function isAboutLogin(all: readonly Found[]): boolean {
+  return all.some((each) => each.code === 'PLT_KFK_AUTHENTICATION')
+}
+
+function loginProblem(all: readonly Found[]): string | null {
+  if (!isAboutLogin(all)) return null
+  if (all.some((each) => each.code === 'PLT_KFK_TIMEOUT')) return 'does not answer the login in time'
   if (all.some(({ apiCode }) => apiCode === code.ILLEGAL_SASL_STATE))
     return 'takes no login here: leave STREAMING_HUB_KAFKA_SCRAM_… and STREAMING_HUB_KAFKA_OAUTH_… out'
   if (all.some(({ apiCode }) => apiCode === code.UNSUPPORTED_SASL_MECHANISM)) {
     const known = all.flatMap(({ response }) => response?.mechanisms ?? [])
     return `does not know this way to log in: it offers ${known.join(', ').slice(0, LONGEST) || 'none'}`
   }
-  if (!way.tls && all.at(-1)?.message === CLOSED)
-    return 'closes the connection before the login: it may want TLS, and STREAMING_HUB_KAFKA_TLS_ENABLED is false'
   const said = all.map(({ serverErrorMessage }) => serverErrorMessage).find(Boolean) ?? all.at(-1)?.message ?? ''
   return `refuses the login: ${said.slice(0, LONGEST).replace(/\.$/, '')}`
 }
@@ -80,13 +99,6 @@ function tlsProblem(all: readonly Error[]): string | null {
   if (told.includes('Broker requires TLS.')) return 'wants TLS, and STREAMING_HUB_KAFKA_TLS_ENABLED is false'
   if (told.some((message) => message.startsWith('TLS handshake failed'))) return 'does not speak TLS'
   return null
-}
-
-/** Kafka answers who has not logged in by hanging up. */
-function silenceProblem(all: readonly Error[], way: WayIn): string | null {
-  return !way.login && all.at(-1)?.message === CLOSED
-    ? 'closes the connection without an answer: it may want a login (STREAMING_HUB_KAFKA_SCRAM_… or STREAMING_HUB_KAFKA_OAUTH_…)'
-    : null
 }
 
 function nameProblem(all: readonly Found[]): string | null {

@@ -20,7 +20,7 @@ export interface KafkaConnection {
 }
 
 export class Wire {
-  readonly wayIn: WayIn
+  readonly wayIn: Omit<WayIn, 'proven'>
   readonly #client: Base
 
   /** A request that is not answered after `timeoutMs` fails, and its connection is closed. */

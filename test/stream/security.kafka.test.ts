@@ -97,13 +97,17 @@ test('a broker with TLS and a login', async (t) => {
     await t.test(`${what}: said once, without a secret, and tried again`, async () => {
       const login = access.oauth ? {} : { sasl: { mechanism: 'SCRAM-SHA-256' as const, ...scram } }
       await using reading = await read(kafka, { ...login, ...access })
-      await reading.watch.until(() => isUnreachable(reading) && reading.attempts() > 2)
-      const { problem: told } = reading.stream.health()
-      assert.match(told ?? '', problem)
+      const told = (): string => reading.stream.health().problem ?? ''
+      await reading.watch.until(() => problem.test(told()) && reading.attempts() > 2)
+      assert.ok(told().startsWith(UNREACHABLE))
       assert.deepEqual(reading.log.messages('warn'), [UNREACHABLE])
-      assert.ok(reading.log.text().includes(JSON.stringify(told?.slice(`${UNREACHABLE}: `.length)).slice(1, -1)))
+      // On a busy machine the first attempt may have been too slow for any other reason.
+      assert.match(
+        reading.log.reasons()[0] ?? '',
+        new RegExp(`${problem.source.replace(/^: /, '')}|in time$|timed out`),
+      )
       for (const secret of [WRONG, scram.password, issuer.secret]) {
-        assert.ok(!`${reading.log.text()}${told}`.includes(secret), secret)
+        assert.ok(!`${reading.log.text()}${told()}`.includes(secret), secret)
       }
     })
   }

@@ -47,21 +47,24 @@ export interface ReadableLog {
   log: Log
   /** Messages in their order, warnings and worse only where `level` says so. */
   messages(level?: 'warn'): string[]
+  /** What the lines that have a reason give for one. */
+  reasons(): string[]
   /** All that was written, as it was written. */
   text(): string
 }
 
 export function readableLog(watch: Watch): ReadableLog {
-  const lines: { level: number; msg: string }[] = []
+  const lines: { level: number; msg: string; reason?: string }[] = []
   let text = ''
   const write = (line: string): void => {
     text += line
-    lines.push(JSON.parse(line) as { level: number; msg: string })
+    lines.push(JSON.parse(line) as { level: number; msg: string; reason?: string })
     watch.touch()
   }
   return {
     log: pino({ level: 'debug' }, { write }),
     messages: (level) => lines.filter((line) => level === undefined || line.level >= 40).map(({ msg }) => msg),
+    reasons: () => lines.flatMap(({ reason }) => reason ?? []),
     text: () => text,
   }
 }

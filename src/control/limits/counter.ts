@@ -40,7 +40,7 @@ export function createCounter(limit: Limit, { redis, troubles }: CounterDeps, fa
   const options = { points: limit.max, duration: limit.windowMs / 1_000, keyPrefix: `${NAMESPACE}:${limit.name}` }
   const alone = new RateLimiterMemory(options)
   if (redis === null) return { add: async (key) => countOf(limit, await consume(alone, key)) }
-  const shared = new RateLimiterRedis({ ...options, storeClient: redis, rejectIfRedisNotReady: true })
+  const shared = new RateLimiterRedis({ ...options, storeClient: redis })
   const add = async (key: string): Promise<Count> => {
     try {
       const counted = await consume(shared, key)

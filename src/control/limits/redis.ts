@@ -22,6 +22,8 @@ export interface SharedCounts extends Service {
 }
 
 const LONGEST_PAUSE_MS = 2_000
+/** A handshake takes several turns, and happens once. */
+const LEAST_CONNECT_MS = 2_000
 
 /** Not connected yet. Rejects with one sentence when the authority's certificate cannot be read. */
 export async function connectRedis(settings: RedisSettings, troubles: Troubles): Promise<SharedCounts> {
@@ -33,11 +35,13 @@ export async function connectRedis(settings: RedisSettings, troubles: Troubles):
     ...(password !== null && { password }),
     ...(settings.tls && { tls: ca }),
     lazyConnect: true,
-    connectTimeout: timeoutMs,
+    connectTimeout: Math.max(timeoutMs, LEAST_CONNECT_MS),
     commandTimeout: timeoutMs,
     // What waits for it would be answered too late: better to know at once.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
+    // After a failover the old primary still answers; its name leads to the new one by then.
+    reconnectOnError: ({ message }) => message.startsWith('READONLY'),
     retryStrategy: (attempt) => Math.min(50 * 2 ** Math.min(attempt, 10), LONGEST_PAUSE_MS),
   })
   let stopped = false

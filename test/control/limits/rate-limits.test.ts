@@ -127,6 +127,7 @@ test('an operator is counted apart from the tenant that the key belongs to', asy
   assert.equal(await admitted('default', key('a', 'one'), { times: 9 }), 3)
   assert.equal(await admitted('default', key('a', 'one'), { times: 9, operator: true }), 3)
   assert.equal(await admitted('default', key('a', 'two'), { times: 9 }), 3)
+  assert.equal(await admitted('default', key('b', 'one'), { times: 9, operator: true }), 3)
 })
 
 test('without tiers nothing is counted but pulling', async () => {

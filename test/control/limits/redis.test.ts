@@ -1,9 +1,11 @@
 // A real Redis: replicas count together, atomically; and what happens while it is away, hangs, or does not let us in.
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { Redis } from 'ioredis'
 import { systemClock } from '../../../src/base/clock.ts'
 import { HubError } from '../../../src/base/errors.ts'
 import { createCounter, REDIS_AWAY, type Count } from '../../../src/control/limits/counter.ts'
@@ -100,6 +102,21 @@ test('a Redis that hangs counts as away after the time-out', async (t) => {
   assert.match(one.troubles.find(REDIS_AWAY)?.message ?? '', /timed out/)
   redis.resume()
   while (one.troubles.find(REDIS_AWAY) !== null) await one.add('key').catch(() => undefined)
+})
+
+test('a primary that has become a replica is left, and found again when it is one once more', async (t) => {
+  await using redis = await realRedis(t)
+  if (redis === null) return
+  await using one = await replica(redis)
+  const operator = new Redis({ host: redis.host, port: redis.port })
+  t.after(() => operator.disconnect())
+  await operator.replicaof('127.0.0.1', 1)
+  const left = once(one.deps.redis, 'close')
+  await assert.rejects(one.add('key'), isUnavailable)
+  await left
+  await operator.replicaof('NO', 'ONE')
+  await one.watch.until(() => one.troubles.find(REDIS_AWAY) === null)
+  while (!(await one.add('key').catch(() => null))?.allowed);
 })
 
 test('a wrong password is said, without it, and the right one lets in', async (t) => {
