@@ -17,6 +17,7 @@ import { ingestMetrics } from '../../src/ingest/metrics.ts'
 import { parseKeyRing } from '../../src/secrets/keyring.ts'
 import { createSecretBox, newSigningSecret, SIGNING_SECRET } from '../../src/secrets/secrets.ts'
 import { createSinks } from '../../src/sinks/registry.ts'
+import type { Sink } from '../../src/sinks/sink.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { makePartitions } from '../../src/store/partitions.ts'
 import { createPool } from '../../src/store/pool.ts'
@@ -39,7 +40,12 @@ export async function withBench(work: (bench: Bench) => Promise<void>): Promise<
   try {
     const [port] = (await once(receiver, 'message')) as [number]
     await migrate(postgres.dsn)
-    const pool = createPool({ dsn: postgres.dsn, maxConnections: 16, applicationName: 'bench', onError: console.error })
+    const pool = createPool({
+      dsn: postgres.dsn,
+      maxConnections: 16,
+      applicationName: 'bench',
+      onError: ({ message }) => console.error(message),
+    })
     await makePartitions(pool, new Date(), 1)
     const [pid] = (await readFile(join(postgres.directory, 'cluster', 'postmaster.pid'), 'utf8')).split('\n')
     await work({ pool, postgresPid: Number(pid), receiver: { url: `http://127.0.0.1:${port}/`, process: receiver } })
@@ -86,17 +92,21 @@ export function ingestDeps(pool: Pool, onWoken: () => void = () => undefined): I
   return { pool, clock: systemClock, log: silentLog, metrics, onWoken }
 }
 
-/** A dispatcher with the configuration's defaults and the webhook sink. */
-export function dispatching(pool: Pool) {
+/** A dispatcher with the configuration's defaults and the webhook sink, or another one. */
+export function dispatching(pool: Pool, other?: Sink) {
   const metrics = dispatchMetrics(createRegistry({ processMetrics: false }))
   const sinks = createSinks({ webhook: { allowPrivate: true, userAgentVersion: 'bench', log: silentLog } })
+  const destinationOf = destinationCache({ pool, sinks, secrets: secretBox() })
   const dispatcher = new Dispatcher({
     pool,
     clock: systemClock,
     log: silentLog,
     metrics,
     random: Math.random,
-    destinationOf: destinationCache({ pool, sinks, secrets: secretBox() }),
+    destinationOf: async (lane) => {
+      const opened = await destinationOf(lane)
+      return other ? { ...opened, sink: other } : opened
+    },
     options: {
       workers: 8,
       claimBatch: 16,

@@ -1,7 +1,7 @@
 // What stands between API clients and the replicas in a rolling restart, as plain as they come. Each replica is asked for /readyz every
 // 250 ms, and is in rotation while its last answer was a 200. Requests go to those in rotation by turns, over kept connections. One
 // whose connection is refused goes to the next replica, because nothing of it was sent; one that fails in any other way (a reset,
-// a time-out, a status of 500 and above) has failed. So has one for which no replica is in rotation.
+// a time-out, a status of 400 and above) has failed. So has one for which no replica is in rotation.
 import { setTimeout as delay } from 'node:timers/promises'
 import { Agent } from 'undici'
 import { messageOf } from '../../src/base/errors.ts'
@@ -60,7 +60,7 @@ export function startBalancer(targets: readonly string[]): Balancer {
   const sendTo = async (target: string, call: Call): Promise<string> => {
     const { statusCode, body } = await agent.request({ origin: target, ...call, body: call.body ?? null })
     const text = await body.text()
-    if (statusCode >= 500) throw new Error(`${call.path} was answered with ${statusCode}: ${text}`)
+    if (statusCode >= 400) throw new Error(`${call.path} was answered with ${statusCode}: ${text}`)
     return text
   }
   const send = async (call: Call): Promise<string> => {
