@@ -347,6 +347,11 @@ describe('variables that need each other', () => {
       { STREAMING_HUB_PARTITION_RETENTION_ENABLED: 'true' },
       'STREAMING_HUB_PARTITION_RETENTION_HORIZON',
     ],
+    [
+      'fewer connections than its parts',
+      { STREAMING_HUB_POSTGRES_MAX_OPEN_CONNS: '4' },
+      'STREAMING_HUB_POSTGRES_MAX_OPEN_CONNS',
+    ],
     ['a drain as long as the stop', { STREAMING_HUB_SHUTDOWN_TIMEOUT: '5s' }, 'STREAMING_HUB_PRE_STOP_DRAIN_TIMEOUT'],
     ['one group for both consumers', { STREAMING_HUB_DLQ_GROUP: 'streaming-hub' }, 'STREAMING_HUB_DLQ_GROUP'],
     ['half of a login by token', { STREAMING_HUB_KAFKA_OAUTH_CLIENT_ID: 'hub' }, 'STREAMING_HUB_KAFKA_OAUTH_TOKEN_URL'],
