@@ -27,11 +27,6 @@ test('operators see who does the chores, and how each went the last time, also w
   })
   t.after(() => upkeep.stop(AbortSignal.abort()))
   await upkeep.start()
-  const shown = (items: Record<string, unknown>[]) =>
-    items.map(({ name, holder, last }) => {
-      const { done, error } = last as { done: unknown; error: unknown }
-      return [name, holder, done, error]
-    })
   const holder = 'streaming-hub upkeep host/1'
   assert.deepEqual(shown(await singletons()), [
     ['partitions', holder, { made: 3 }, null],
@@ -43,3 +38,10 @@ test('operators see who does the chores, and how each went the last time, also w
   while (left[0]?.['holder'] !== null) left = await singletons()
   assert.deepEqual(shown(left)[0], ['partitions', null, { made: 3 }, null])
 })
+
+function shown(items: readonly Record<string, unknown>[]): unknown[] {
+  return items.map(({ name, holder, last }) => {
+    const { done, error } = last as { done: unknown; error: unknown }
+    return [name, holder, done, error]
+  })
+}

@@ -51,6 +51,10 @@ test('the last week, this one and the coming ones are made, once, with vacuum se
     "select from pg_class where relname like '%2026w%' and relkind = 'r' and reloptions is null",
   )
   assert.equal(rows.length, 0)
+  const open = await pool.query(
+    "select from pg_class where relname like '%2026w%' and relkind = 'r' and not relrowsecurity",
+  )
+  assert.equal(open.rows.length, 0, 'none of them stands outside the wall between tenants')
   const indexes = `select count(*) as n from pg_indexes where tablename = `
   assert.deepEqual(
     (await pool.query(`${indexes} 'delivery_history_2026w10'`)).rows,
