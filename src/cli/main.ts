@@ -43,6 +43,15 @@ program
     await listen(options)
   })
 
+program
+  .command('doctor')
+  .description('look at everything that the hub depends on, and say what is wrong and what to do')
+  .option('--json', 'for scripts; the exit code is 0 when all is well, 1 with warnings, 2 when something fails')
+  .action(async (options: { json?: boolean }) => {
+    const { doctor } = await import('./doctor/doctor.ts')
+    process.exit(await doctor(environment, options))
+  })
+
 try {
   await program.parseAsync()
 } catch (error) {
