@@ -47,7 +47,7 @@ export async function examineAccess(
       forbiddenGroups: groups.filter((_, at) => forbidden[at]),
     }
   } catch (error) {
-    throw new Error(whyUnreachable(error, wire.wayIn), { cause: error })
+    throw new Error(whyUnreachable(error, { ...wire.wayIn, proven: false }), { cause: error })
   } finally {
     await wire.close().catch(() => undefined)
   }
