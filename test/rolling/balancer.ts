@@ -1,5 +1,6 @@
 // What stands between API clients and the replicas in a rolling restart, as plain as they come. Each replica is asked for /readyz every
-// 250 ms, and is in rotation while its last answer was a 200. Requests go to those in rotation by turns, over kept connections. One
+// 250 ms. It is in rotation from a 200 until another answer, or until it cannot be reached; one that does not answer within two seconds is
+// taken out when that has happened twice in a row. Requests go to those in rotation by turns, over kept connections. One
 // whose connection is refused goes to the next replica, because nothing of it was sent; one that fails in any other way (a reset,
 // a time-out, a status of 400 and above) has failed. So has one for which no replica is in rotation.
 import { setTimeout as delay } from 'node:timers/promises'
@@ -7,7 +8,8 @@ import { Agent } from 'undici'
 import { messageOf } from '../../src/base/errors.ts'
 
 const LOOK_EVERY_MS = 250
-const LOOK_LIMIT_MS = 1_000
+const LOOK_LIMIT_MS = 2_000
+const SILENCES = 2
 const CONNECTIONS = 8
 
 interface Call {
@@ -28,7 +30,8 @@ export interface Balancer {
   stop(): Promise<void>
 }
 
-export function startBalancer(targets: readonly string[]): Balancer {
+/** `onFailure` is told why a request has failed. */
+export function startBalancer(targets: readonly string[], onFailure: (reason: string) => void): Balancer {
   const agent = new Agent({ connections: CONNECTIONS, keepAliveTimeout: 60_000 })
   const probing = new Agent({ pipelining: 0 })
   const ready = new Set<string>()
@@ -38,20 +41,12 @@ export function startBalancer(targets: readonly string[]): Balancer {
   let turn = 0
 
   const look = async (target: string): Promise<void> => {
-    while (!stopping.signal.aborted) {
-      const limit = AbortSignal.timeout(LOOK_LIMIT_MS)
-      const isReady = await probing.request({ origin: target, path: '/readyz', method: 'GET', signal: limit }).then(
-        async ({ statusCode, body }) => {
-          problems.set(target, await body.text())
-          return statusCode === 200
-        },
-        (error: unknown) => {
-          problems.set(target, messageOf(error))
-          return false
-        },
-      )
-      if (isReady) ready.add(target)
-      else ready.delete(target)
+    for (let silences = 0; !stopping.signal.aborted;) {
+      const answer = await readinessOf(target, probing)
+      problems.set(target, answer.text)
+      silences = answer.ready === null ? silences + 1 : 0
+      if (answer.ready) ready.add(target)
+      else if (answer.ready === false || silences >= SILENCES) ready.delete(target)
       await delay(LOOK_EVERY_MS, undefined, { signal: stopping.signal }).catch(() => undefined)
     }
   }
@@ -75,10 +70,12 @@ export function startBalancer(targets: readonly string[]): Balancer {
       } catch (error) {
         if ((error as { code?: unknown }).code === 'ECONNREFUSED') continue
         counts.failed++
+        onFailure(messageOf(error))
         throw error
       }
     }
     counts.failed++
+    onFailure('no replica is in rotation')
     throw new Error('no replica is in rotation')
   }
   return {
@@ -92,5 +89,16 @@ export function startBalancer(targets: readonly string[]): Balancer {
       await looking
       await Promise.all([agent.destroy(), probing.destroy()])
     },
+  }
+}
+
+/** `ready` null: it does not answer in time. */
+async function readinessOf(target: string, agent: Agent): Promise<{ ready: boolean | null; text: string }> {
+  const limit = AbortSignal.timeout(LOOK_LIMIT_MS)
+  try {
+    const { statusCode, body } = await agent.request({ origin: target, path: '/readyz', method: 'GET', signal: limit })
+    return { ready: statusCode === 200, text: await body.text() }
+  } catch (error) {
+    return { ready: limit.aborted ? null : false, text: messageOf(error) }
   }
 }

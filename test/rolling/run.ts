@@ -55,6 +55,8 @@ const RECEIVER_MS = 15
 /** Four looks of the balancer. */
 const PRE_STOP = '1s'
 const CATCH_UP_MS = 60_000
+/** Of different failures, those that are told. */
+const MOST_REASONS = 5
 
 export async function runRolling(options: RollingOptions): Promise<RollingResult> {
   await using stack = new AsyncDisposableStack()
@@ -64,7 +66,13 @@ export async function runRolling(options: RollingOptions): Promise<RollingResult
   const start = (at: number): Promise<RunningHub> => startReplica(options, at, ports[at] ?? 0)
   const hubs = await Promise.all(ports.map((_, at) => start(at)))
   stack.defer(async () => void (await Promise.all(hubs.map((hub) => hub.kill()))))
-  const balancer = startBalancer(ports.map((port) => `http://127.0.0.1:${port}`))
+  const reasons = new Set<string>()
+  const onFailure = (reason: string): void => {
+    if (reasons.size < MOST_REASONS && !reasons.has(reason)) options.say(`a request failed: ${reason}`)
+    reasons.add(reason)
+  }
+  const targets = ports.map((port) => `http://127.0.0.1:${port}`)
+  const balancer = startBalancer(targets, onFailure)
   stack.defer(() => balancer.stop())
   await allReady(balancer, ports.length)
   await subscribe(balancer, options.shape, receiver.url)
