@@ -34,7 +34,7 @@ const RETRY_MS = 60_000
 const LOOK_MS = 2_000
 /** A connection that does not answer `select 1` for so long is taken for lost. */
 const SILENCE_MS = 5_000
-/** How long a start waits for another replica, which holds the lock, to have done every chore once. */
+/** How long a start waits for another replica, which holds the lock, to have done the first chore once. */
 const FIRST_ROUND_MS = 10_000
 const FIRST_LOOK_MS = 100
 
@@ -44,6 +44,7 @@ export interface UpkeepDeps {
   holder: string
   clock: Clock
   log: Log
+  /** In the order in which they are done; what must be there before anything else works comes first. */
   chores: readonly Chore[]
   /** Called when this replica no longer holds the lock: what it has measured for all is no longer its to tell. */
   onLost?: () => void
@@ -61,7 +62,10 @@ export class Upkeep implements Service {
     this.#deps = deps
   }
 
-  /** Resolves when every chore has been done once, here or by whoever holds the lock, or has failed and will be tried again. */
+  /**
+   * Resolves when every chore has been done once, or has failed and will be tried again. Where another replica holds the lock: when the first
+   * chore, which is what the others need, has ever been done. (That replica may be of another version, and not know all of them.)
+   */
   async start(): Promise<void> {
     const { clock } = this.#deps
     const firstRound = Promise.withResolvers<void>()
@@ -106,8 +110,8 @@ export class Upkeep implements Service {
     let first = true
     while (!signal.aborted && !(await session.tryLock(UPKEEP_LOCK))) {
       this.#failures = 0
-      const done = new Set((await listRuns(session.db)).map(({ name }) => name))
-      if (chores.every(({ name }) => done.has(name))) {
+      const done = (await listRuns(session.db)).some(({ name }) => name === chores[0]?.name)
+      if (done) {
         onFirstRound()
         first = false
       }

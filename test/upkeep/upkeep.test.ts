@@ -68,6 +68,21 @@ test('one of two does the chores, and is known; when it stops, the other one tak
   assert.deepEqual([quiet?.done, sweep?.done, sweep?.error], [null, { by: 'second' }, null])
 })
 
+test('a start does not wait for chores that the one who holds the lock does not know', async (t) => {
+  const database = await testDatabase()
+  const known = chore('partitions', async () => null)
+  await upkeep(t, database, { holder: 'older', chores: [known] }).start()
+  // Its patience never ends.
+  const clock = {
+    ...quick,
+    sleep: async (ms: number, signal?: AbortSignal) => await quick.sleep(ms * (ms < 10_000 ? 1 : 1e6), signal),
+  }
+  const chores = [known, chore('new', async () => assert.fail('done twice'))]
+  const newer = new Upkeep({ dsn: database.dsn, holder: 'newer', clock, log: silentLog, chores })
+  t.after(() => newer.stop(AbortSignal.abort()))
+  await newer.start()
+})
+
 test('a connection that is lost ends the chore under way, and another replica does it', async (t) => {
   const database = await testDatabase()
   const { pool } = database
