@@ -12,7 +12,10 @@ export function createLog(level: LogLevel): Log {
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     formatters: { level: (label) => ({ level: label }) },
     ...(process.stdout.isTTY && {
-      transport: { target: 'pino-pretty', options: { ignore: 'pid,hostname', singleLine: true } },
+      transport: {
+        target: 'pino-pretty',
+        options: { ignore: 'pid,hostname', singleLine: true, errorLikeObjectKeys: [] },
+      },
     }),
   })
 }

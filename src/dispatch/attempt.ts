@@ -122,7 +122,7 @@ function report(row: AttemptRow, job: ClaimedJob, run: AttemptDeps): void {
   run.metrics.attempts.inc({ outcome: row.outcome, error_class: row.errorClass ?? 'none' })
   const seconds = (row.durationMs ?? 0) / 1000
   run.metrics.attemptSeconds.observe(seconds)
-  if (row.fate === 'delivered') {
+  if (row.fate === 'delivered' && job.kind === 'event') {
     const attempt = row.number === 1 ? 'first' : 'later'
     run.metrics.endToEndSeconds.observe({ attempt }, Math.max(0, (row.startedAt - job.eventTime) / 1000 + seconds))
   }
@@ -142,7 +142,7 @@ function report(row: AttemptRow, job: ClaimedJob, run: AttemptDeps): void {
       outcome: row.outcome,
       status: row.status,
       error_class: row.errorClass,
-      error: row.errorDetail,
+      detail: row.errorDetail,
       duration_ms: row.durationMs,
       fate: row.fate,
       retry_at: row.dueAt === null ? null : new Date(row.dueAt).toISOString(),

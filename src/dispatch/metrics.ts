@@ -29,7 +29,7 @@ export function dispatchMetrics(registry: Registry) {
     }),
     endToEndSeconds: new Histogram({
       name: 'hub_end_to_end_seconds',
-      help: "From an event's record time to the 2xx; attempt: first, or later, where the back-off counts",
+      help: "From an event's record time to the 2xx, replays left out; attempt: first, or later, where the back-off counts",
       labelNames: ['attempt'] as const,
       buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300, 3600, 21_600, 108_000],
       registers,

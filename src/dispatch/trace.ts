@@ -12,7 +12,8 @@ export function continued(event: Event, tracer: Tracer | null | undefined): Even
 }
 
 /** Records an attempt that has ended. */
-export function traceAttempt(tracer: Tracer, row: AttemptRow, { event }: ClaimedJob): void {
+export function traceAttempt(tracer: Tracer, row: AttemptRow, job: ClaimedJob): void {
+  const { event } = job
   const at = belowIntake(event, tracer)
   if (!tracer.isSampled(at)) return
   tracer.record({
@@ -32,6 +33,7 @@ export function traceAttempt(tracer: Tracer, row: AttemptRow, { event }: Claimed
       'hub.subscription.id': row.subscriptionId,
       'hub.delivery.id': row.deliveryId,
       'hub.attempt.id': row.attemptId,
+      'hub.delivery.kind': job.kind,
       'hub.attempt.number': row.number,
       'hub.attempt.outcome': row.outcome,
       'hub.attempt.fate': row.fate,

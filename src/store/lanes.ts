@@ -8,6 +8,8 @@ export interface ClaimedJob {
   deliveryId: string
   /** The id that its attempt goes out with. */
   attemptId: string
+  /** A replay delivers again what may be old. */
+  kind: 'event' | 'replay' | 'test'
   attempts: number
   failures: number
   /** It has stepped out of the line before. */
@@ -142,10 +144,10 @@ with ring as materialized (
   cross join lateral (
     select line.*, row_number() over (order by line.aside desc, case when line.aside then line.due_at end, line.seq) as nth
     from (
-      (select id, tenant_id as owner, ce_id, attempts, failures, aside, due_at, seq from delivery
+      (select id, tenant_id as owner, ce_id, kind, attempts, failures, aside, due_at, seq from delivery
         where subscription_id = a.subscription_id and aside and due_at <= $1 order by due_at, seq limit $4)
       union all
-      (select id, tenant_id, ce_id, attempts, failures, aside, due_at, seq from delivery
+      (select id, tenant_id, ce_id, kind, attempts, failures, aside, due_at, seq from delivery
         where subscription_id = a.subscription_id and not aside and a.head_due order by seq limit $4)
     ) line order by nth limit case when a.solo or a.probe then 1 else $4::integer end
   ) j
@@ -163,7 +165,7 @@ with ring as materialized (
   returning lane.subscription_id, lane.lease_token as token
 )
 select a.subscription_id, a.tenant_id, a.destination_key, a.version, l.token, a.wake_gen, a.ordering, a.timeout_ms, a.retry_schedule,
-  a.solo, a.probe, t.id as delivery_id, t.attempt_id, t.attempts, t.failures, t.aside, t.ce_id, t.attributes,
+  a.solo, a.probe, t.id as delivery_id, t.attempt_id, t.kind, t.attempts, t.failures, t.aside, t.ce_id, t.attributes,
   t.traceparent, t.tracestate, t.source, t.resource_type, t.event_key, t.schema_major, t.event_time, t.data, counts.shed, counts.held
 from (select (select count(*) from shed)::integer as shed, (select count(*) from held)::integer as held) counts
 left join (admitted a join leased l using (subscription_id)) on true
@@ -173,6 +175,7 @@ order by a.turn, a.subscription_id, t.nth`
 interface JobRow {
   tenant_id: string
   attempt_id: string
+  kind: ClaimedJob['kind']
   attempts: number
   failures: number
   aside: boolean
@@ -225,6 +228,7 @@ function jobOf(row: JobRow, deliveryId: string): ClaimedJob {
   return {
     deliveryId,
     attemptId: row.attempt_id,
+    kind: row.kind,
     attempts: row.attempts,
     failures: row.failures,
     aside: row.aside,
@@ -283,10 +287,10 @@ with held as materialized (
   cross join lateral (
     select line.*, row_number() over (order by line.aside desc, case when line.aside then line.due_at end, line.seq) as nth
     from (
-      (select id, tenant_id, ce_id, attempts, failures, aside, due_at, seq from delivery
+      (select id, tenant_id, ce_id, kind, attempts, failures, aside, due_at, seq from delivery
         where subscription_id = $2 and aside and due_at <= $1 and id <> all(h.in_air) order by due_at, seq limit $5)
       union all
-      (select id, tenant_id, ce_id, attempts, failures, aside, due_at, seq from delivery
+      (select id, tenant_id, ce_id, kind, attempts, failures, aside, due_at, seq from delivery
         where subscription_id = $2 and not aside and (attempts = 0 or due_at <= $1) and id <> all(h.in_air) order by seq limit $5)
     ) line order by nth limit $5
   ) j
@@ -299,7 +303,7 @@ with held as materialized (
     in_air_attempts = lane.in_air_attempts || (select array_agg(attempt_id order by nth) from turn_job)
   from held h where lane.subscription_id = h.subscription_id and exists (select from turn_job)
 )
-select tenant_id, id as delivery_id, attempt_id, attempts, failures, aside, ce_id, attributes, traceparent, tracestate, source,
+select tenant_id, id as delivery_id, attempt_id, kind, attempts, failures, aside, ce_id, attributes, traceparent, tracestate, source,
   resource_type, event_key, schema_major, event_time, data
 from turn_job order by nth`
 
