@@ -61,6 +61,18 @@ export async function startLocalPostgres(options: LocalPostgresOptions): Promise
   }
 }
 
+/** The same for a command beside a hub: where one owns the server it is left running. */
+export async function visitLocalPostgres(options: LocalPostgresOptions): Promise<LocalPostgres> {
+  const server = await ensureServer(options)
+  const owner = await claimOwnership(server.adminDsn, options).catch(() => null)
+  const stop = async (): Promise<void> => {
+    if (owner === null) return
+    await owner.end().catch(() => undefined)
+    await server.stop()
+  }
+  return { dsn: server.dsn, directory: server.directory, stop }
+}
+
 /** Makes sure that a server runs on `dataDir`, and takes no ownership: any number of processes may do so at once. */
 export async function ensureServer(options: LocalPostgresOptions): Promise<Server> {
   const cluster = await openCluster(options)

@@ -14,7 +14,7 @@ import { openTracer } from './base/tracing.ts'
 import type { Tracer } from './base/tracing.ts'
 import { VERSION } from './base/version.ts'
 import type { Config } from './config.ts'
-import { localAuthenticator } from './control/auth/local.ts'
+import { createAuthentication, type Authentication } from './control/auth/kinds.ts'
 import type { ReadinessCheck } from './control/routes/health.ts'
 import type { StreamView } from './control/routes/operators.ts'
 import { createCounter, REDIS_AWAY } from './control/limits/counter.ts'
@@ -37,6 +37,7 @@ import { openKeyRing } from './secrets/keyring.ts'
 import type { KekSource } from './secrets/keyring.ts'
 import { createSecretBox } from './secrets/secrets.ts'
 import { closeSinks, createSinks } from './sinks/registry.ts'
+import { hasActiveApiKey } from './store/api-keys.ts'
 import { connectionBudget } from './store/connection-budget.ts'
 import { poolMetrics } from './store/pool-metrics.ts'
 import { createPool } from './store/pool.ts'
@@ -102,8 +103,10 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
   const destinations = { ...open, pool: pools.control }
   const running = (): boolean => lifecycle.running()
   const limits = await createLimits(config, log)
-  const served = { log, registry, destinations, ingestDeps, streams, limits, stopping: stopping.signal, running }
-  const control = createControl(config, served)
+  const authSettings = { ...config.auth, tenantId: config.tenantId }
+  const authentication = createAuthentication(authSettings, { pool: pools.control, clock: systemClock, log })
+  const served = { log, registry, destinations, ingestDeps, streams, limits, authentication, running }
+  const control = createControl(config, { ...served, stopping: stopping.signal })
   const lifecycle: Lifecycle = createLifecycle({
     clock: systemClock,
     log,
@@ -111,8 +114,9 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
     stages: [
       [limits.shared],
       [control],
-      [gate(pools.control, { log, signal: stopping.signal, migrateDsn: config.env === 'local' ? dsn : null })],
+      [gate(config, pools.control, { log, signal: stopping.signal, migrateDsn: config.env === 'local' ? dsn : null })],
       [
+        authentication.apiKeys,
         preStopDrain(config, surroundings.impatient),
         createUpkeep(config, { dsn, log, registry, dispatcher }),
         dispatcher && new ReadyListener({ dsn, clock: systemClock, onReady: () => dispatcher.wake() }),
@@ -128,6 +132,7 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
     closing: [
       { name: 'traces', close: async () => await tracer?.close() },
       { name: 'sinks', close: () => closeSinks(sinks) },
+      { name: 'authentication', close: () => authentication.close() },
       { name: 'database', close: async () => void (await Promise.all(everyPool(pools).map((pool) => pool.end()))) },
     ],
   })
@@ -268,11 +273,12 @@ function createControl(
     ingestDeps: IngestDeps
     streams: Streams | null
     limits: Limits
+    authentication: Authentication
     stopping: AbortSignal
     running: () => boolean
   },
 ): ControlServer {
-  const { log, registry, destinations, ingestDeps, streams, limits, stopping, running } = made
+  const { log, registry, destinations, ingestDeps, streams, limits, authentication, stopping, running } = made
   const { pool, secrets } = destinations
   return createServer({
     listen: { host: config.http.host, port: config.http.port },
@@ -286,7 +292,8 @@ function createControl(
     clock: systemClock,
     secrets,
     sinkRules: webhookRules({ allowPrivate: config.allowPrivateSinks }),
-    authenticators: isOpen(config) ? [localAuthenticator({ defaultTenantId: config.tenantId })] : [],
+    apiKeys: authentication.apiKeys,
+    authenticators: authentication.authenticators,
     probe: async ({ id }, signal) => {
       const { sink, destination } = await openDestination(destinations, id)
       return await sink.probe({ destination, attemptId: randomUUIDv7(), now: systemClock.now() }, signal)
@@ -305,11 +312,6 @@ function createControl(
     stopping,
     upkeepLock: UPKEEP_LOCK,
   })
-}
-
-/** Only a local hub, and only as long as no way to authenticate is configured; without any, everybody is turned away. */
-function isOpen({ env, auth }: Config): boolean {
-  return env === 'local' && auth.plugin === null && auth.jwt === null
 }
 
 function streamView({ kafka }: Config, streams: Streams | null): StreamView {
@@ -405,11 +407,28 @@ function preStopDrain({ shutdown }: Config, impatient: AbortSignal): Service {
   }
 }
 
-/** What comes after it in the order starts on a database that answers and has this program's schema: in local mode it is given it. */
-function gate(pool: Pool, deps: { log: Log; signal: AbortSignal; migrateDsn: string | null }): Service {
+/**
+ * What comes after it in the order starts on a database that answers and has this program's schema, which in local mode it is given;
+ * and, elsewhere, when there is a way to get in.
+ */
+function gate(
+  { env, auth }: Config,
+  pool: Pool,
+  deps: { log: Log; signal: AbortSignal; migrateDsn: string | null },
+): Service {
+  const needsKeys = env !== 'local' && auth.jwt === null && auth.plugin === null
   return {
     name: 'schema',
-    start: () => schemaReady(pool, { clock: systemClock, ...deps }),
+    start: () =>
+      schemaReady(pool, { clock: systemClock, ...deps, insist: needsKeys ? () => insistOnKeys(pool, env) : null }),
     stop: async () => undefined,
   }
+}
+
+async function insistOnKeys(pool: Pool, env: string): Promise<void> {
+  if (await hasActiveApiKey(pool, new Date(systemClock.now()))) return
+  throw new Error(
+    `Nobody could get in: in ${env} there is no active API key, nor another way to authenticate. Make a first key with ` +
+      '"streaming-hub keys create --name operators --scope admin", or set STREAMING_HUB_AUTH_JWKS_URL or PLUGIN_AUTH_ENABLED.',
+  )
 }

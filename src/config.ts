@@ -69,7 +69,9 @@ export interface Config {
     timeoutMs: number
   } | null
   auth: {
-    plugin: { address: string } | null
+    /** Nobody is asked who they are: in local, as long as no way to authenticate is configured. */
+    open: boolean
+    plugin: { address: string; tenantClaim: string } | null
     jwt: { jwksUrl: string; issuer: string; audience: string; tenantClaim: string } | null
   }
   /** Null: nobody collects traces. Where they go, and by which headers, the exporter reads from the standard variables itself. */
@@ -224,7 +226,7 @@ export const variables = {
   TENANT_ID: to(
     text('a tenant id of at most 256 characters', 256),
     'default',
-    'The tenant of API callers who carry none',
+    'The tenant of callers that the open local mode or the authorization service lets in without one',
   ),
   DISPATCH_WORKERS: to(integer(1, 256), '8', 'Attempts of one replica that are in the air at one time, at least'),
   DISPATCH_CLAIM_BATCH: to(integer(1, 1000), '16', 'How much work is claimed in one go'),
@@ -309,12 +311,12 @@ export const variables = {
     'While Redis is away each replica then counts by itself; otherwise the API answers 503',
   ),
 
-  AUTH_JWKS_URL: later(optional(url('https', 'http'), 'The keys that verify JWTs; `https` outside local')),
-  AUTH_ISSUER: later(optional(text('the iss claim'), 'Needed with `AUTH_JWKS_URL`')),
-  AUTH_AUDIENCE: later(optional(text('the aud claim'), 'Needed with `AUTH_JWKS_URL`')),
-  AUTH_TENANT_CLAIM: later(to(text('the name of a claim'), 'tenant_id', "The claim that names the caller's tenant")),
-  PLUGIN_AUTH_ENABLED: later(to(flag, 'false', "Whether the platform's authorization service is asked")),
-  PLUGIN_AUTH_ADDRESS: later(optional(url('https', 'http'), 'Where it is')),
+  AUTH_JWKS_URL: optional(url('https', 'http'), 'The keys that verify JWTs; `https` outside local'),
+  AUTH_ISSUER: optional(text('the iss claim'), 'Needed with `AUTH_JWKS_URL`'),
+  AUTH_AUDIENCE: optional(text('the aud claim'), 'Needed with `AUTH_JWKS_URL`'),
+  AUTH_TENANT_CLAIM: to(text('the name of a claim'), 'tenant_id', "The claim that names the caller's tenant"),
+  PLUGIN_AUTH_ENABLED: to(flag, 'false', "Whether the platform's authorization service is asked"),
+  PLUGIN_AUTH_ADDRESS: optional(url('https', 'http'), 'Where it is; `https` in production'),
   OTEL_EXPORTER_OTLP_ENDPOINT: optional(
     url('https', 'http'),
     'Where traces go, by OTLP over HTTP (protobuf); without it there are none. `OTEL_EXPORTER_OTLP_…`, `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` have their standard meaning',
@@ -449,11 +451,6 @@ function checkKek(v: Values, env: Environment, refuse: Refuse): void {
 function checkSafety(v: Values, refuse: Refuse): void {
   if (!v.POSTGRES_DSN) refuse('POSTGRES_DSN', `is not set: expected a database in ${v.ENV}`)
   if (!v.KAFKA_BROKERS && v.ROLE !== 'delivery') refuse('KAFKA_BROKERS', `is not set: expected brokers in ${v.ENV}`)
-  if (!v.PLUGIN_AUTH_ENABLED && !v.AUTH_JWKS_URL)
-    refuse(
-      'AUTH_JWKS_URL',
-      `is not set, nor is PLUGIN_AUTH_ENABLED: expected a way to authenticate callers in ${v.ENV}`,
-    )
   if (v.AUTH_JWKS_URL?.startsWith('http:')) refuse('AUTH_JWKS_URL', `is not encrypted: expected https in ${v.ENV}`)
   if (v.PLUGIN_AUTH_ENABLED && v.PLUGIN_AUTH_ADDRESS?.startsWith('http:') && v.ENV === 'production')
     refuse('PLUGIN_AUTH_ADDRESS', `is not encrypted: expected https in ${v.ENV}`)
@@ -611,7 +608,8 @@ function kekSource(v: Values, env: Environment): Config['kek'] {
 
 function authOf(v: Values): Config['auth'] {
   return {
-    plugin: v.PLUGIN_AUTH_ENABLED ? { address: v.PLUGIN_AUTH_ADDRESS ?? '' } : null,
+    open: v.ENV === 'local' && !v.PLUGIN_AUTH_ENABLED && !v.AUTH_JWKS_URL,
+    plugin: v.PLUGIN_AUTH_ENABLED ? { address: v.PLUGIN_AUTH_ADDRESS ?? '', tenantClaim: v.AUTH_TENANT_CLAIM } : null,
     jwt: v.AUTH_JWKS_URL
       ? {
           jwksUrl: v.AUTH_JWKS_URL,

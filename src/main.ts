@@ -33,6 +33,7 @@ interface Stopping {
 export async function serve(config: Config): Promise<void> {
   const log = createLog(config.logLevel)
   for (const variable of config.unused) log.warn({ variable }, 'this variable is set and has no effect yet')
+  if (config.auth.open) log.warn({ host: config.http.host }, OPEN)
   const { told, hurry } = stopSignals()
   const stopping = told.then((signal): Stopping => {
     log.info({ signal }, 'stopping')
@@ -46,6 +47,8 @@ export async function serve(config: Config): Promise<void> {
   log.info('stopped')
   process.exit(left.length > 0 ? 1 : 0)
 }
+
+const OPEN = 'no authentication is configured: whoever reaches the API may do everything, as any tenant'
 
 /** Of the time that a stop may take, what is left to give things back after the deadline, and to say so. */
 const LET_GO_MS = 1_500
@@ -125,7 +128,7 @@ function greeting(config: Config, { url, brokers, local }: Hub): string {
     brokers,
     developmentBroker: local?.developmentBroker ?? false,
     databaseDirectory: local?.databaseDirectory ?? null,
-    open: true,
+    open: config.auth.open,
     privateSinks: config.allowPrivateSinks,
   })
 }

@@ -215,7 +215,6 @@ describe('production', () => {
       'STREAMING_HUB_KEK_REF',
       'STREAMING_HUB_POSTGRES_DSN',
       'STREAMING_HUB_KAFKA_BROKERS',
-      'STREAMING_HUB_AUTH_JWKS_URL',
     ])
   })
 

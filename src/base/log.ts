@@ -9,6 +9,7 @@ export function createLog(level: LogLevel): Log {
   return pino({
     level,
     base: null,
+    redact: { paths: CREDENTIALS, censor: '***' },
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     formatters: { level: (label) => ({ level: label }) },
     ...(process.stdout.isTTY && {
@@ -19,6 +20,10 @@ export function createLog(level: LogLevel): Log {
     }),
   })
 }
+
+const HEADERS = ['authorization', 'proxy-authorization', 'x-api-key', 'cookie', 'set-cookie']
+/** Nobody logs headers; who does all the same, in a record or an error, logs no credential. */
+const CREDENTIALS = HEADERS.flatMap((name) => ['', '*.', '*.*.'].map((above) => `${above}headers["${name}"]`))
 
 /** For tests, and parts that are asked to be quiet. */
 export const silentLog: Log = pino({ level: 'silent' })

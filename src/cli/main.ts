@@ -3,6 +3,7 @@ import { AssertionError } from 'node:assert'
 import { Command } from 'commander'
 import { VERSION } from '../base/version.ts'
 import { environment, loadConfig } from '../config.ts'
+import type { CreateOptions } from './keys.ts'
 
 const program = new Command('streaming-hub')
   .description('Takes events from Kafka and delivers each to the subscriptions that want it.')
@@ -50,6 +51,42 @@ program
   .action(async (options: { json?: boolean }) => {
     const { doctor } = await import('./doctor/doctor.ts')
     process.exit(await doctor(environment, options))
+  })
+
+const keys = program.command('keys').description('API keys, on the configured database')
+
+keys
+  .command('create')
+  .description('make a key; stdout is the key alone')
+  .requiredOption('-n, --name <name>', 'what it is for')
+  .requiredOption(
+    '-s, --scope <scope...>',
+    'subscriptions:read, subscriptions:write, events:read, events:ingest, admin',
+  )
+  .option('-t, --tenant <tenant>', 'whose it is; without it, only admin and events:ingest')
+  .option('-e, --expires <duration>', 'after how long it ends, such as 90d; without it, never')
+  .action(async (options: CreateOptions) => {
+    const { createKey } = await import('./keys.ts')
+    const { key, about } = await createKey(loadConfig(environment), options)
+    console.error(about)
+    console.log(key)
+  })
+
+keys
+  .command('list')
+  .description('show all keys, the newest first')
+  .option('-t, --tenant <tenant>', "one tenant's")
+  .action(async (options: { tenant?: string }) => {
+    const { listKeys } = await import('./keys.ts')
+    console.log(await listKeys(loadConfig(environment), options))
+  })
+
+keys
+  .command('revoke <id>')
+  .description('end a key, by its id or by what it begins with (shk_…)')
+  .action(async (id: string) => {
+    const { revokeKey } = await import('./keys.ts')
+    console.log(await revokeKey(loadConfig(environment), id))
   })
 
 try {

@@ -33,20 +33,25 @@ export function welcome(info: WelcomeInfo): string {
   ].join('\n')
 }
 
-function firstEvent({ url, privateSinks }: WelcomeInfo): string[] {
+function firstEvent(info: WelcomeInfo): string[] {
+  const { privateSinks } = info
   const receiver = privateSinks ? 'http://127.0.0.1:9000/' : 'https://your-receiver.example/'
   const where = privateSinks
     ? 'Start a receiver in another terminal: npm run hub listen'
     : 'A receiver on this machine needs STREAMING_HUB_ALLOW_PRIVATE_SINKS=true; npm run demo brings its own.'
-  return [where, 'Then subscribe, and send a first event:', '', createSubscription(url, receiver), '', sendEvent(url)]
+  return [where, 'Then subscribe, and send a first event:', '', createSubscription(info, receiver), '', sendEvent(info)]
 }
 
-function createSubscription(url: string, receiver: string): string {
+/** Where one is asked for. */
+const CREDENTIAL = 'authorization: Bearer …'
+
+function createSubscription({ url, open }: WelcomeInfo, receiver: string): string {
   const body = { name: 'first', event_types: ['*'], sink: { kind: 'webhook', url: receiver } }
-  return `curl ${url}/v1/subscriptions -H 'x-tenant-id: acme' -H 'content-type: application/json' -d '${JSON.stringify(body)}'`
+  const who = open ? 'x-tenant-id: acme' : CREDENTIAL
+  return `curl ${url}/v1/subscriptions -H '${who}' -H 'content-type: application/json' -d '${JSON.stringify(body)}'`
 }
 
-function sendEvent(url: string): string {
+function sendEvent({ url, open }: WelcomeInfo): string {
   const attributes = {
     specversion: '1.0',
     id: randomUUIDv7(),
@@ -58,6 +63,7 @@ function sendEvent(url: string): string {
     eventtype: 'approved',
     tenantid: 'acme',
   }
-  const headers = Object.entries(attributes).map(([name, value]) => `-H 'ce-${name}: ${value}'`)
+  const credential = open ? [] : [`-H '${CREDENTIAL}'`]
+  const headers = [...credential, ...Object.entries(attributes).map(([name, value]) => `-H 'ce-${name}: ${value}'`)]
   return `curl ${url}/v1/ingest -H 'content-type: application/json' ${headers.join(' ')} -d '{"amount":"1200.00"}'`
 }

@@ -2,13 +2,13 @@
 // refused here has cost little: no body is read, and no database is asked, but for the credential.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { HubError } from '../base/errors.ts'
-import { authenticate, callerOf, type Authenticator } from './auth/authenticate.ts'
+import { authenticate, principalOf, type Authenticator } from './auth/authenticate.ts'
 import type { Scope } from './auth/principal.ts'
 import type { FailedLogins } from './limits/failed-logins.ts'
 import { rateLimitHeaders, retryAfter } from './limits/headers.ts'
 import { InFlight } from './limits/in-flight.ts'
 import type { RateLimits, Tier } from './limits/rate-limits.ts'
-import type { HttpMetrics } from './metrics.ts'
+import type { AuthFailures, HttpMetrics } from './metrics.ts'
 
 /** How a route is limited; `ingest`: not by count, but by how many are under way. */
 export type RouteLimit = Tier | 'pull' | 'ingest'
@@ -41,7 +41,7 @@ export function createAdmission(deps: AdmissionDeps, metrics: HttpMetrics): Admi
       reply.header('retry-after', retryAfter(resetMs))
       throw error
     }
-    const denied = await identify(request, { deps, rule, refuse })
+    const denied = await identify(request, { deps, rule, refuse, failures: metrics.authFailures })
     await count(request, reply, { deps, rule, refuse })
     if (denied) throw denied
     if (rule.access === 'admin') return
@@ -57,8 +57,15 @@ interface Step {
   refuse: Refuse
 }
 
+interface Identification extends Step {
+  failures: AuthFailures
+}
+
 /** Gives the error for a caller who is known but may not do this: to be told so after having been counted. */
-async function identify(request: FastifyRequest, { deps, rule, refuse }: Step): Promise<HubError | null> {
+async function identify(
+  request: FastifyRequest,
+  { deps, rule, refuse, failures }: Identification,
+): Promise<HubError | null> {
   const { authenticators, failedLogins } = deps
   const blockedMs = failedLogins.blockedFor(request)
   if (blockedMs > 0) {
@@ -66,7 +73,7 @@ async function identify(request: FastifyRequest, { deps, rule, refuse }: Step): 
     refuse('failed_auth', error, blockedMs)
   }
   try {
-    await authenticate(request, authenticators, rule.access)
+    await authenticate(request, rule.access, { authenticators, failures })
     failedLogins.succeeded(request)
     return null
   } catch (error) {
@@ -78,7 +85,7 @@ async function identify(request: FastifyRequest, { deps, rule, refuse }: Step): 
 
 async function count(request: FastifyRequest, reply: FastifyReply, { deps, rule, refuse }: Step): Promise<void> {
   if (rule.limit === 'ingest') return
-  const caller = callerOf(request)
+  const caller = principalOf(request)
   const isOperator = rule.access === 'admin' && caller.scopes.has('admin')
   const counts = await deps.rateLimits.count(rule.limit, caller, isOperator)
   reply.headers(rateLimitHeaders(counts))
@@ -90,10 +97,11 @@ async function count(request: FastifyRequest, reply: FastifyReply, { deps, rule,
 }
 
 function takeRoom(request: FastifyRequest, reply: FastifyReply, given: { room: InFlight; refuse: Refuse }): void {
-  const { tenantId } = callerOf(request)
-  switch (given.room.enter(tenantId)) {
+  const { tenantId, name } = principalOf(request)
+  const owner = tenantId ?? name
+  switch (given.room.enter(owner)) {
     case 'in':
-      return void reply.raw.once('close', () => given.room.leave(tenantId))
+      return void reply.raw.once('close', () => given.room.leave(owner))
     case 'tenant_full':
       return given.refuse('in_flight', new HubError('rate_limited', 'Too many requests are under way.'), SOON_MS)
     case 'full':

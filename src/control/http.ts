@@ -10,9 +10,10 @@ import { LogController, fastify, type FastifyReply, type FastifyRequest, type Ro
 import { HubError, errorCatalogue, messageOf, type ErrorCode } from '../base/errors.ts'
 import type { Log } from '../base/log.ts'
 import type { Api } from './api.ts'
+import type { Scope } from './auth/principal.ts'
 import { createAdmission, type Admission, type AdmissionDeps, type RouteLimit } from './admission.ts'
 import type { HttpMetrics } from './metrics.ts'
-import { DOCS_PREFIX } from './openapi.ts'
+import { DOCS_PREFIX, securityOf } from './openapi.ts'
 import { HTTP_TIMES, boundConnections, serverTimes, type HttpTimes } from './overload.ts'
 import { PROBLEM_JSON, problemOf, problemType, sendProblem } from './problems.ts'
 import { RouteTable } from './route-table.ts'
@@ -107,6 +108,7 @@ function addRouteRules(app: Api, admission: Admission): void {
     const access = route.config?.access ?? (route.url.startsWith(DOCS_PREFIX) ? 'public' : undefined)
     assert(access, `the route ${String(route.method)} ${route.url} does not say who may call it`)
     documentProblems(route, access !== 'public')
+    documentSecurity(route, access)
     if (access === 'public') return
     const rule = { access, limit: route.config?.limit ?? usualLimit(route) }
     const guard = async (request: FastifyRequest, reply: FastifyReply) => await admission(request, reply, rule)
@@ -126,6 +128,10 @@ function usualLimit(route: RouteOptions): RouteLimit {
 
 function takesBody({ method }: RouteOptions): boolean {
   return [method].flat().some((each) => each !== 'GET' && each !== 'HEAD')
+}
+
+function documentSecurity(route: RouteOptions, access: Scope | 'public'): void {
+  if (route.schema) route.schema.security = access === 'public' ? [] : securityOf(access)
 }
 
 /** Adds to a route's documentation the problems that follow from its form, and those that it names. */

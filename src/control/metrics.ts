@@ -19,6 +19,12 @@ export function httpMetrics(registry: Registry) {
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60],
       registers,
     }),
+    authFailures: new Counter({
+      name: 'hub_http_auth_failures_total',
+      help: 'Requests that did not get in, by the kind of credential that decided (none: there was none) and why',
+      labelNames: ['kind', 'reason'] as const,
+      registers,
+    }),
     refused: new Counter({
       name: 'hub_http_refused_total',
       help: 'Requests that were turned away, by the limit that they met: a tier of routes, or what protects the hub itself',
@@ -28,4 +34,5 @@ export function httpMetrics(registry: Registry) {
   }
 }
 
+export type AuthFailures = HttpMetrics['authFailures']
 export type HttpMetrics = ReturnType<typeof httpMetrics>

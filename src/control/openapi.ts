@@ -1,5 +1,7 @@
 // The API's document: made from the routes and their schemas, so that it cannot say anything else than what is served.
 import type { SwaggerOptions } from '@fastify/swagger'
+import type { Scope } from './auth/principal.ts'
+import { ApiKeyCreated, ApiKeySchema } from './schemas/api-key.ts'
 import { ProblemSchema } from './schemas/common.ts'
 import { AttemptSchema, DeadLetterSchema, DeliveryDetail, DeliverySchema } from './schemas/delivery.ts'
 import { EventSchema, Explanation, IngestVerdict } from './schemas/event.ts'
@@ -34,7 +36,7 @@ export function openApiOptions(version: string): SwaggerOptions {
     openapi: {
       openapi: '3.1.0',
       info: { title: 'Streaming Hub', version, description: DESCRIPTION },
-      components: { schemas: components() },
+      components: { schemas: components(), securitySchemes: SECURITY_SCHEMES },
       tags: [
         { name: 'subscriptions', description: 'Which events, to which destination, how' },
         { name: 'deliveries', description: 'One event for one subscription, with its attempts' },
@@ -47,8 +49,25 @@ export function openApiOptions(version: string): SwaggerOptions {
   }
 }
 
+const SECURITY_SCHEMES = {
+  bearer: {
+    type: 'http',
+    scheme: 'bearer',
+    description:
+      'An API key (`shk_…`), or a token of the platform: a JWT, or whatever its authorization service takes.',
+  },
+  api_key: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'An API key (`shk_…`).' },
+} as const
+
+/** What an operation needs: any of the schemes, with the scope. */
+export function securityOf(scope: Scope): Record<string, string[]>[] {
+  return Object.keys(SECURITY_SCHEMES).map((scheme) => ({ [scheme]: [scope] }))
+}
+
 /** What routes refer to by name. */
 const NAMED = [
+  ApiKeyCreated,
+  ApiKeySchema,
   AttemptSchema,
   BreakerSchema,
   DeadLetterSchema,

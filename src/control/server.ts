@@ -10,6 +10,7 @@ import { createHttp, type HttpDeps } from './http.ts'
 import { httpMetrics, type HttpMetrics } from './metrics.ts'
 import { DOCS_PREFIX, openApiOptions } from './openapi.ts'
 import { PRESSURE, refuseUnderPressure, type Pressure } from './overload.ts'
+import { apiKeyRoutes, type ApiKeyRouteDeps } from './routes/api-keys.ts'
 import { breakerRoutes } from './routes/breakers.ts'
 import { deliveryRoutes } from './routes/deliveries.ts'
 import { eventRoutes, type EventRouteDeps } from './routes/events.ts'
@@ -24,7 +25,8 @@ import { subscriptionActionRoutes } from './routes/subscription-actions.ts'
 import { subscriptionRoutes } from './routes/subscriptions.ts'
 import { Verification, type VerificationDeps } from './verification.ts'
 
-export interface ControlDeps extends HttpDeps, VerificationDeps, IngestRouteDeps, EventRouteDeps, SingletonDeps {
+export interface ControlDeps
+  extends HttpDeps, ApiKeyRouteDeps, VerificationDeps, IngestRouteDeps, EventRouteDeps, SingletonDeps {
   listen: { host: string; port: number }
   /** Of the hub, for the API's document. */
   version: string
@@ -80,6 +82,7 @@ async function addRoutes(
   producerDeadLetterRoutes(api, deps)
   operatorRoutes(api, deps)
   breakerRoutes(api, deps)
+  apiKeyRoutes(api, deps)
   singletonRoutes(api, deps)
   // In a scope of its own: it takes bodies of any type, as bytes.
   await api.register(async (scope: Api) => ingestRoutes(scope, deps))

@@ -7,6 +7,15 @@ import { isOutage } from './outage.ts'
 import type { Pool } from './pool.ts'
 import { tenantRoleProblem } from './tenant.ts'
 
+export interface GateDeps {
+  clock: Clock
+  log: Log
+  signal: AbortSignal
+  migrateDsn: string | null
+  /** What else has to hold: rejects where it does not. Null: nothing. */
+  insist: (() => Promise<void>) | null
+}
+
 const PAUSE_MS = { first: 200, longest: 5_000 }
 
 /**
@@ -14,15 +23,13 @@ const PAUSE_MS = { first: 200, longest: 5_000 }
  * brought up to date first. While it cannot be reached that is said once, and tried again with back-off, until `signal` aborts.
  * Rejects when the schema is another, or the database's user may not do what the hub does: what to do is in the message.
  */
-export async function schemaReady(
-  pool: Pool,
-  deps: { clock: Clock; log: Log; signal: AbortSignal; migrateDsn: string | null },
-): Promise<void> {
-  const { clock, log, signal, migrateDsn } = deps
+export async function schemaReady(pool: Pool, deps: GateDeps): Promise<void> {
+  const { clock, log, signal, migrateDsn, insist } = deps
   for (let pause = PAUSE_MS.first; !signal.aborted; pause = Math.min(pause * 2, PAUSE_MS.longest)) {
     try {
       if (migrateDsn !== null) await migrate(migrateDsn)
-      await insist(pool)
+      await insistOnSchema(pool)
+      await insist?.()
       if (pause > PAUSE_MS.first) log.info('the database can be reached')
       return
     } catch (error) {
@@ -41,7 +48,7 @@ export async function isReachable(pool: Pool): Promise<boolean> {
   )
 }
 
-async function insist(pool: Pool): Promise<void> {
+async function insistOnSchema(pool: Pool): Promise<void> {
   const { missing, unknown } = await schemaStatus(pool)
   if (unknown.length > 0) {
     throw new Error(`The database's schema is newer than this program (${unknown.join(', ')}): start a newer one.`)

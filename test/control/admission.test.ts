@@ -36,7 +36,8 @@ const keys: Authenticator = {
     const [tenantId, name, scope] = authorization.replace('Bearer ', '').split('.')
     if (tenantId === undefined || name === undefined || tenantId === 'wrong')
       throw new HubError('unauthenticated', 'The key is not known.')
-    return { tenantId, name, scopes: new Set(SCOPES.filter((each) => scope === undefined || each === scope)) }
+    const scopes = new Set(SCOPES.filter((each) => scope === undefined || each === scope))
+    return { tenantId, isConfined: false, name, scopes }
   },
 }
 
@@ -123,9 +124,9 @@ describe('whoever brings wrong credentials', () => {
     let looked = 0
     const counting: Authenticator = {
       name: 'counting',
-      authenticate: async (request) => {
+      authenticate: async (request, scope) => {
         looked++
-        return await keys.authenticate(request)
+        return await keys.authenticate(request, scope)
       },
     }
     const registry = createRegistry({ processMetrics: false })

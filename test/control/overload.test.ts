@@ -167,6 +167,7 @@ const anybody: Authenticator = {
   name: 'anybody',
   authenticate: async ({ headers }) => ({
     tenantId: String(headers['x-tenant-id']),
+    isConfined: false,
     scopes: new Set(SCOPES),
     name: 'anybody',
   }),

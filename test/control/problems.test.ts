@@ -129,7 +129,9 @@ describe('request ids', () => {
 const accepting = (name: string, scopes: string[]): Authenticator => ({
   name,
   authenticate: async ({ headers }) =>
-    headers.authorization === name ? { tenantId: 'acme', name, scopes: new Set(scopes) as never } : null,
+    headers.authorization === name
+      ? { tenantId: 'acme', isConfined: false, name, scopes: new Set(scopes) as never }
+      : null,
 })
 
 describe('authentication', () => {

@@ -5,6 +5,8 @@ import { Compile } from 'typebox/compile'
 import type { LightMyRequestResponse } from 'fastify'
 import { silentLog } from '../../src/base/log.ts'
 import { createRegistry } from '../../src/base/metrics.ts'
+import { ApiKeys } from '../../src/control/auth/api-keys.ts'
+import type { Authenticator } from '../../src/control/auth/authenticate.ts'
 import { localAuthenticator } from '../../src/control/auth/local.ts'
 import { FailedLogins } from '../../src/control/limits/failed-logins.ts'
 import { createServer, type ControlDeps, type ControlServer } from '../../src/control/server.ts'
@@ -23,6 +25,7 @@ export interface TestControl extends AsyncDisposable {
   server: ControlServer
   database: TestDatabase
   clock: ManualClock
+  apiKeys: ApiKeys
   /** What the next probes come to. */
   probe: { outcome: Outcome | (() => Promise<Outcome>); probed: string[] }
   call(request: Call): Promise<Answer>
@@ -46,14 +49,21 @@ export interface Answer {
   text: string
 }
 
-/** A server that is not listening yet, on a database of its own. */
-export async function testControl(given: Partial<ControlDeps> = {}): Promise<TestControl> {
+/**
+ * A server that is not listening yet, on a database of its own. Beside API keys the `others` let in: by default everybody, as the
+ * open local mode does.
+ */
+export async function testControl(
+  given: Partial<ControlDeps> = {},
+  others: readonly Authenticator[] = [localAuthenticator({ defaultTenantId: 'default' })],
+): Promise<TestControl> {
   const database = await testDatabase()
   const clock = manualClock()
   const probe: TestControl['probe'] = { outcome: delivered, probed: [] }
   const registry = createRegistry({ processMetrics: false })
   const { pool } = database
   const ingestDeps = { pool, clock, log: silentLog, metrics: ingestMetrics(registry), onWoken: () => undefined }
+  const apiKeys = new ApiKeys({ pool, clock, log: silentLog })
   const limit = { name: 'none', max: 2, windowMs: 1_000 }
   const ring = { currentId: 'test', keys: new Map([['test', Buffer.alloc(32, 7)]]) }
   const server = createServer({
@@ -69,7 +79,8 @@ export async function testControl(given: Partial<ControlDeps> = {}): Promise<Tes
     trustedProxies: [],
     rateLimits: { count: async () => [] },
     failedLogins: new FailedLogins({ add: async () => ({ limit, allowed: true, remaining: 1, resetMs: 0 }) }, clock),
-    authenticators: [localAuthenticator({ defaultTenantId: 'default' })],
+    apiKeys,
+    authenticators: [apiKeys, ...others],
     secrets: createSecretBox(ring),
     sinkRules: webhookRules({ allowPrivate: false }),
     probe: async (subscription) => {
@@ -93,6 +104,7 @@ export async function testControl(given: Partial<ControlDeps> = {}): Promise<Tes
     database,
     clock,
     probe,
+    apiKeys,
     call: async (request) => await call(server, request),
     [Symbol.asyncDispose]: async () => {
       await server.stop(AbortSignal.abort())

@@ -2,11 +2,11 @@
 // uses it in ENV=local alone, and says so loudly.
 import type { IncomingHttpHeaders } from 'node:http'
 import { HubError } from '../../base/errors.ts'
+import { isTenantId, TENANT_ID_RULE } from '../../event/tenant-id.ts'
 import type { Authenticator } from './authenticate.ts'
 import { SCOPES } from './principal.ts'
 
 const HEADER = 'x-tenant-id'
-const MAX_TENANT_BYTES = 256
 
 /** The tenant is that of `x-tenant-id`, else `defaultTenantId`. */
 export function localAuthenticator({ defaultTenantId }: { defaultTenantId: string }): Authenticator {
@@ -14,6 +14,7 @@ export function localAuthenticator({ defaultTenantId }: { defaultTenantId: strin
     name: 'local',
     authenticate: async ({ headers }) => ({
       tenantId: tenantOf(headers) ?? defaultTenantId,
+      isConfined: false,
       scopes: new Set(SCOPES),
       name: 'local',
     }),
@@ -25,8 +26,8 @@ function tenantOf(headers: IncomingHttpHeaders): string | null {
   if (header === undefined) return null
   const tenantId = utf8(String(header))
   if (tenantId === null || !isTenantId(tenantId)) {
-    const message = `must be 1 to ${MAX_TENANT_BYTES} bytes of UTF-8 that are not all white space, without control characters`
-    throw new HubError('invalid_request', 'The tenant is not valid.', { faults: [{ path: HEADER, message }] })
+    const faults = [{ path: HEADER, message: `must be ${TENANT_ID_RULE}` }]
+    throw new HubError('invalid_request', 'The tenant is not valid.', { faults })
   }
   return tenantId
 }
@@ -38,8 +39,4 @@ function utf8(header: string): string | null {
   } catch {
     return null
   }
-}
-
-function isTenantId(text: string): boolean {
-  return Buffer.byteLength(text) <= MAX_TENANT_BYTES && text.trim() !== '' && !/\p{Cc}/u.test(text)
 }

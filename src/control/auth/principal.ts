@@ -5,10 +5,22 @@ export const SCOPES = ['subscriptions:read', 'subscriptions:write', 'events:read
 /** `admin` opens the operators' routes, which see all tenants; it is no tenant of its own. */
 export type Scope = (typeof SCOPES)[number]
 
+/** Those that mean something without a tenant. */
+export const TENANTLESS_SCOPES: readonly Scope[] = ['admin', 'events:ingest']
+
 export interface Principal {
-  /** Whose objects it sees. */
-  tenantId: string
+  /** Whose objects it sees. Null: nobody's, so that only routes which are no tenant's are open to it. */
+  tenantId: string | null
+  /** Its credential belongs to that tenant: it brings in no other's events. */
+  isConfined: boolean
   scopes: ReadonlySet<Scope>
   /** For logs and the audit trail; never a credential. */
   name: string
+}
+
+/** One who acts for a tenant. */
+export type TenantPrincipal = Principal & { tenantId: string }
+
+export function isScope(text: unknown): text is Scope {
+  return (SCOPES as readonly unknown[]).includes(text)
 }

@@ -78,6 +78,6 @@ function countersOf(
 }
 
 /** No two different ones come to the same. */
-function keyOf(...parts: string[]): string {
+function keyOf(...parts: (string | null)[]): string {
   return JSON.stringify(parts)
 }

@@ -3,7 +3,10 @@ import type { IncomingRecord } from '../../event/record.ts'
 import { MAX_DATA_BYTES } from '../../event/event.ts'
 import { parseHttpEvents } from '../../ingest/http-binding.ts'
 import type { Ingested as IngestResult } from '../../ingest/ingest.ts'
+import { HubError } from '../../base/errors.ts'
 import type { Api } from '../api.ts'
+import { principalOf } from '../auth/authenticate.ts'
+import type { Principal } from '../auth/principal.ts'
 import { Ingested, type IngestVerdictJson } from '../schemas/event.ts'
 
 /** The largest event as base64 in an envelope. What is a little too large still gets its verdict, `payload_too_large`. */
@@ -35,7 +38,8 @@ export function ingestRoutes(api: Api, deps: IngestRouteDeps): void {
       summary: 'Take in events by the CloudEvents HTTP binding',
       description:
         'Binary mode: context attributes as `ce-*` headers, the body as it is; structured and batched mode: ' +
-        '`application/cloudevents+json`, `application/cloudevents-batch+json`. A 200 means that all of it is stored.',
+        '`application/cloudevents+json`, `application/cloudevents-batch+json`. A 200 means that all of it is stored. ' +
+        "A tenant's own credential brings in that tenant's events only.",
       tags: ['events'],
       response: { 200: Ingested },
     },
@@ -43,10 +47,19 @@ export function ingestRoutes(api: Api, deps: IngestRouteDeps): void {
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
       const { rawHeaders } = request.raw
       const records = parseHttpEvents({ rawHeaders, body, maxEvents: MAX_EVENTS, maxDepth: MAX_DEPTH })
+      refuseForeign(records, principalOf(request))
       const results = await deps.ingest(records)
       return { items: results.map(viewVerdict) }
     },
   })
+}
+
+/** A tenant's own credential brings in no other's events: the whole request is refused, and nothing of it is stored. */
+function refuseForeign(records: readonly IncomingRecord[], { tenantId, isConfined }: Principal): void {
+  if (!isConfined) return
+  const named = records.flatMap(({ headers }) => headers.filter(([name]) => name?.toString() === 'ce-tenantid'))
+  if (named.every(([, value]) => value === null || value.toString() === tenantId)) return
+  throw new HubError('forbidden', 'The credential belongs to one tenant, and an event to another.')
 }
 
 function viewVerdict(result: IngestResult): IngestVerdictJson {
