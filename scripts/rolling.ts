@@ -12,22 +12,8 @@ import { joinTestServer } from '../test/support/server.ts'
 const { values } = parseArgs({
   options: { rate: { type: 'string', default: '500' }, rounds: { type: 'string', default: '2' } },
 })
-await using running = new AsyncDisposableStack()
-const dataDir = await mkdtemp(join(tmpdir(), 'rolling-'))
-running.defer(() => rm(dataDir, { recursive: true, force: true }))
-const server = await joinTestServer()
-running.defer(() => server.leave())
-process.env['TEST_POSTGRES_DSN'] = server.adminDsn
-const kafka = await startKafka()
-running.defer(() => kafka.stop())
-
 const say = (line: string): void => console.error(`${new Date().toISOString()} ${line}`)
-const results = new Map<Shape, RollingResult>()
-for (const shape of Object.keys(SHAPES) as Shape[]) {
-  await using database = await testDatabase()
-  const load = { eventsPerSecond: Number(values.rate), rounds: Number(values.rounds) }
-  results.set(shape, await runRolling({ shape, dsn: database.dsn, brokers: kafka.brokers, dataDir, ...load, say }))
-}
+const results = await run()
 const shapes = [...results.keys()]
 console.log(`\n| ${values.rate} events/s | ${shapes.map((shape) => SHAPES[shape].join(' + ')).join(' | ')} |`)
 console.log(`| --- | ${shapes.map(() => '---:').join(' | ')} |`)
@@ -38,4 +24,22 @@ const wrong = [...results.values()].reduce(
   (sum, { lost, duplicates, failedRequests, uncleanExits }) => sum + lost + duplicates + failedRequests + uncleanExits,
   0,
 )
-process.exitCode = wrong > 0 ? 1 : 0
+process.exit(wrong > 0 ? 1 : 0)
+
+async function run(): Promise<Map<Shape, RollingResult>> {
+  await using running = new AsyncDisposableStack()
+  const dataDir = await mkdtemp(join(tmpdir(), 'rolling-'))
+  running.defer(() => rm(dataDir, { recursive: true, force: true }))
+  const server = await joinTestServer()
+  running.defer(() => server.leave())
+  process.env['TEST_POSTGRES_DSN'] = server.adminDsn
+  const kafka = await startKafka()
+  running.defer(() => kafka.stop())
+  const load = { eventsPerSecond: Number(values.rate), rounds: Number(values.rounds) }
+  const found = new Map<Shape, RollingResult>()
+  for (const shape of Object.keys(SHAPES) as Shape[]) {
+    await using database = await testDatabase()
+    found.set(shape, await runRolling({ shape, dsn: database.dsn, brokers: kafka.brokers, dataDir, ...load, say }))
+  }
+  return found
+}
