@@ -60,7 +60,11 @@ describe('the values of the chart', () => {
     const given = { ...values.config, ...values.platform }
     for (const [name, { fallback, secret }] of table) {
       if (NOT_IN_VALUES.includes(name)) continue
-      assert.equal(name in given, !secret, `${name} is ${secret ? 'a secret' : 'a plain value'}`)
+      assert.equal(
+        name in given,
+        !secret,
+        `${name}, ${secret ? 'a secret' : 'a plain value'}: see values.yaml and its schema`,
+      )
       assert.equal(name in values.secretRefs, secret, name)
       if (!secret) assert.equal(given[name], OTHER_DEFAULTS[name] ?? fallback, name)
     }
