@@ -11,6 +11,8 @@ import { AclOperations, AclPermissionTypes, Admin, ResourcePatternTypes, Resourc
 import { startKafka } from '../../dev/kafka.ts'
 import { examine } from '../../src/cli/doctor/doctor.ts'
 import type { Report } from '../../src/cli/doctor/doctor.ts'
+import { systemClock } from '../../src/base/clock.ts'
+import { createApiKey } from '../../src/control/api-keys.ts'
 import { parseKeyRing } from '../../src/secrets/keyring.ts'
 import { createSecretBox } from '../../src/secrets/secrets.ts'
 import { makePartitions } from '../../src/store/partitions.ts'
@@ -258,4 +260,25 @@ test('the doctor, of a real Kafka, names what may not be read or joined, and top
     assert.deepEqual(report['dead letters'], ['warn: nowhere to go for lerian.streaming.lender'])
     break
   }
+})
+
+test('it says who gets in, and whether the database keeps tenants apart', async () => {
+  await using database = await testDatabase()
+  assert.deepEqual((await onDatabase(database))['row security'], ['ok: tenants are kept apart by the database too'])
+  assert.match(String((await onDatabase(database))['authentication']), /^ok: none, on loopback/)
+  const beyond = await onDatabase(database, { STREAMING_HUB_HTTP_LISTEN_ADDR: ':0' })
+  assert.match(String(beyond['authentication']), /^warn: none, on 0\.0\.0\.0/)
+  const staging = {
+    STREAMING_HUB_ENV: 'staging',
+    STREAMING_HUB_ROLE: 'delivery',
+    STREAMING_HUB_KEK_REF: 'KEK',
+    KEK,
+    STREAMING_HUB_DEV_KEK: '',
+  }
+  const closed = async () =>
+    String((await found({ STREAMING_HUB_POSTGRES_DSN: database.dsn, ...staging }))['authentication'])
+  assert.match(await closed(), /^fail: no active API key in staging/)
+  const wish = { name: 'x', tenantId: null, scopes: ['admin' as const], expiresInMs: null, createdBy: 'test' }
+  await createApiKey(wish, { pool: database.pool, clock: systemClock })
+  assert.equal(await closed(), 'ok: API keys')
 })

@@ -5,6 +5,7 @@ import type { ServerState } from '../../store/diagnosis.ts'
 import { partitionStates, xminHolders } from '../../store/growth.ts'
 import { schemaStatus } from '../../store/migrate.ts'
 import type { Database } from '../../store/pool.ts'
+import { accessFindings } from './access.ts'
 import { fail, ok, warn, type Check, type Finding } from './finding.ts'
 
 const ANSWER_MS = 8_000
@@ -29,7 +30,7 @@ export function databaseCheck(config: Config): Check {
         ...serverFindings(state, config),
         connectionFinding(state, config),
         clockFinding(skewMs),
-        ...(await schemaFindings(session.db)),
+        ...(await schemaFindings(session.db, config)),
         await vacuumFinding(session.db),
       ]
     },
@@ -102,12 +103,12 @@ function clockFinding(skewMs: number): Finding {
   return Math.abs(skewMs) > SKEW_MS.warn ? warn('clock', detail, advice) : ok('clock', detail)
 }
 
-async function schemaFindings(db: Database): Promise<Finding[]> {
+async function schemaFindings(db: Database, config: Config): Promise<Finding[]> {
   const { missing, unknown } = await schemaStatus(db)
   if (unknown.length > 0)
     return [fail('schema', `newer than this program: ${unknown.join(', ')}`, 'use a newer version of the hub')]
   if (missing.length > 0) return [fail('schema', `lacks ${missing.join(', ')}`, 'run "streaming-hub migrate"')]
-  return [ok('schema', 'that of this version'), await partitionFinding(db)]
+  return [ok('schema', 'that of this version'), await partitionFinding(db), ...(await accessFindings(db, config))]
 }
 
 async function partitionFinding(db: Database): Promise<Finding> {
