@@ -31,6 +31,8 @@ const read = async (id: string): Promise<Shown> => {
   assert.equal(answer.status, 200, answer.text)
   return answer.body as Shown
 }
+const ids = async (url: string): Promise<string[]> =>
+  (await walk<{ id: string }>(control, { url, limit: 2 })).map(({ id }) => id)
 const revoke = async (id: string): Promise<Answer> =>
   await control.call({ method: 'DELETE', url: `${KEYS}/${id}`, headers: admin.headers })
 
@@ -112,8 +114,6 @@ test('keys are listed in pages, the newest first, of all tenants or of one', asy
     control.clock.advance(1)
     made.unshift((await keyOf(control, n % 2 === 0 ? 'even' : 'odd')).key.id)
   }
-  const ids = async (url: string): Promise<string[]> =>
-    (await walk<{ id: string }>(control, { url, limit: 2 })).map(({ id }) => id)
   assert.deepEqual((await ids(KEYS)).slice(0, 5), made)
   assert.deepEqual(await ids(`${KEYS}?tenant_id=odd`), [made[1], made[3]])
   assert.deepEqual(await ids(`${KEYS}?tenant_id=nobody`), [])

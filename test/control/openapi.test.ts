@@ -21,7 +21,7 @@ after(async () => await control[Symbol.asyncDispose]())
 interface Document {
   openapi: string
   paths: Record<string, Record<string, Operation>>
-  components: { schemas: Record<string, object> }
+  components: { schemas: Record<string, object>; securitySchemes: Record<string, object> }
 }
 
 interface Media {
@@ -31,6 +31,7 @@ interface Media {
 }
 
 interface Operation {
+  security: Record<string, string[]>[]
   operationId: string
   summary: string
   tags: string[]
@@ -126,6 +127,18 @@ describe('the API’s document', () => {
       if (!place.startsWith('GET ')) assert.ok(codes.includes('413'), place)
       for (const code of ['429', '503'])
         if (codes.includes(code)) assert.ok(operation.responses[code]?.headers?.['retry-after'], place)
+    }
+  })
+
+  test('every operation says by which credentials it is called, and with which scope', () => {
+    const { securitySchemes } = document.components
+    assert.deepEqual(Object.keys(securitySchemes), ['bearer', 'api_key'])
+    for (const [place, { security }] of operations()) {
+      const isOpen = / \/(healthz|readyz|metrics)$/.test(place)
+      assert.deepEqual(security.map((scheme) => Object.keys(scheme)).flat(), isOpen ? [] : ['bearer', 'api_key'], place)
+      const scopes = new Set(security.flatMap((scheme) => Object.values(scheme).flat()))
+      assert.equal(scopes.size, isOpen ? 0 : 1, place)
+      assert.equal(scopes.has('admin'), place.includes(' /admin/'), place)
     }
   })
 
