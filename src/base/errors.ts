@@ -4,7 +4,7 @@
 export const errorCatalogue = {
   invalid_request: { status: 400, retryable: false, title: 'The request is malformed' },
   unauthenticated: { status: 401, retryable: false, title: 'Authentication is required' },
-  forbidden: { status: 403, retryable: false, title: 'The credential lacks the scope that this needs' },
+  forbidden: { status: 403, retryable: false, title: 'The credential does not allow this' },
   not_found: { status: 404, retryable: false, title: 'There is no such object' },
   method_not_allowed: { status: 405, retryable: false, title: 'The path does not take this method' },
   request_timeout: { status: 408, retryable: true, title: 'The request took too long to arrive' },

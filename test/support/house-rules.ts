@@ -137,6 +137,14 @@ export const environmentIsReadOnce: Rule = (source) => {
   return accessesOf(source, 'process', ['env']).map((line) => `${source.path}:${line}: reads the environment`)
 }
 
+/** They get `asTenant` in its place; what needs both belongs into a module of its own. */
+export const tenantsRoutesHaveNoPool: Rule = (source) =>
+  source.path.startsWith('src/control/routes/') && /url: '\/v1\//.test(source.text)
+    ? importsOf(source)
+        .filter(({ target }) => target === 'src/store/pool.ts')
+        .map(({ line }) => `${source.path}:${line}: has the pool, and routes of tenants`)
+    : []
+
 export const consoleIsForCommands: Rule = (source) => {
   if (!source.path.startsWith('src/') || source.path.startsWith('src/cli/')) return []
   return accessesOf(source, 'console').map((line) => `${source.path}:${line}: writes to the console`)
