@@ -197,6 +197,21 @@ describe('one message', () => {
   })
 })
 
+describe('local mode', () => {
+  it('is open as long as no other way to authenticate than API keys is configured, and nowhere else', () => {
+    const jwks = {
+      STREAMING_HUB_AUTH_JWKS_URL: 'http://id.example/keys',
+      STREAMING_HUB_AUTH_ISSUER: 'https://id.example',
+      STREAMING_HUB_AUTH_AUDIENCE: 'hub',
+    }
+    const plugin = { PLUGIN_AUTH_ENABLED: 'true', PLUGIN_AUTH_ADDRESS: 'http://auth.example' }
+    assert.equal(loadConfig({}).auth.open, true)
+    for (const env of [jwks, plugin, { ...jwks, ...plugin }, production]) assert.equal(loadConfig(env).auth.open, false)
+    const { STREAMING_HUB_AUTH_JWKS_URL: _, ...keysAlone } = production
+    assert.deepEqual(loadConfig(keysAlone).auth, { open: false, plugin: null, jwt: null })
+  })
+})
+
 describe('production', () => {
   it('starts with a database, brokers, a key and a way to authenticate', () => {
     const config = loadConfig(production)

@@ -29,7 +29,11 @@ export const DOCS_PREFIX = '/docs'
 const DESCRIPTION = `Subscribe to a platform's business events, look at what was delivered, and try again.
 
 Times are RFC 3339 in UTC, ids UUIDs. Lists come in pages: \`limit\`, and \`next_cursor\` for the next one. Every error is
-\`application/problem+json\` with a stable \`code\`. What belongs to another tenant is not found.`
+\`application/problem+json\` with a stable \`code\`.
+
+A caller acts as the tenant of its credential, as far as its scopes go; each operation names the one that it needs. What belongs to another
+tenant is not found. \`admin\` opens the operators' routes, and is no tenant. A hub in local mode without authentication takes the tenant from
+\`x-tenant-id\`, and asks nobody.`
 
 export function openApiOptions(version: string): SwaggerOptions {
   return {

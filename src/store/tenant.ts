@@ -16,7 +16,7 @@ export interface TenantDatabase extends Database {
 
 /**
  * Runs `work` in a transaction of its own that sees and changes one tenant's rows and nothing else. Rejects with what it throws,
- * and then nothing has changed. Nobody waits inside it for anything but the database: it holds a connection.
+ * and then nothing has changed. Nobody waits inside it for anything but the database, nor begins another one: it holds a connection.
  */
 export type AsTenant = <T>(
   tenant: { readonly tenantId: string },

@@ -1,13 +1,17 @@
 // The second wall alone: statements that do not compare the tenant, run as a tenant. The tables are those of the catalogue, so that a
 // new one is tested without anybody thinking of it.
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
-import type { Pool } from '../../src/store/pool.ts'
+import { Client } from 'pg'
+import { migrate } from '../../src/store/migrate.ts'
+import { createPool, type Pool } from '../../src/store/pool.ts'
 import { makeDeadLetterDays } from '../../src/store/producer-dead-letters.ts'
 import { makePartitions } from '../../src/store/partitions.ts'
 import { tenantRoleProblem, tenantStore, type TenantDatabase } from '../../src/store/tenant.ts'
 import { transaction } from '../../src/store/transaction.ts'
 import { testDatabase, type TestDatabase } from '../support/database.ts'
+import { insertSubscription } from '../support/fixtures.ts'
 import { fillTenantTables, tenantTables, type TenantTable } from '../support/tenant-tables.ts'
 
 const OWNER = 'owner'
@@ -184,3 +188,65 @@ test('the database’s user can be told from one that may not act for tenants, a
     await db.query('reset session authorization; drop owned by outsider; drop role outsider')
   })
 })
+
+describe('a database user who is no superuser', () => {
+  const suffix = randomUUID().slice(0, 8)
+  const [owner, member, name] = [`hub_owner_${suffix}`, `hub_member_${suffix}`, `test_owned_${suffix}`]
+  let admin: Client
+  const dsnOf = (user: string): string =>
+    Object.assign(new URL(database.dsn), { username: user, password: 'x', pathname: name }).href
+  const problemOf = async (user: string): Promise<string | null> =>
+    await withPool(dsnOf(user), async (db) => await tenantRoleProblem(db))
+
+  before(async () => {
+    admin = new Client({ connectionString: database.dsn })
+    await admin.connect()
+    for (const user of [owner, member]) await admin.query(`create role ${user} login password 'x'`)
+    await admin.query(`create database ${name} owner ${owner}`)
+  })
+  after(async () => {
+    await admin.query(`drop database ${name} with (force)`)
+    for (const user of [member, owner]) await admin.query(`drop role ${user}`)
+    await admin.end()
+  })
+
+  test('is told what has to be run for it, and migrates and works once that was done', async () => {
+    await assert.rejects(migrate(dsnOf(owner)), new RegExp(`grant streaming_hub_tenant to ${owner}`))
+    await admin.query(`grant streaming_hub_tenant to ${owner}`)
+    await migrate(dsnOf(owner))
+    assert.equal(await problemOf(owner), null)
+    await withPool(dsnOf(owner), async (db) => {
+      await makePartitions(db, new Date(), 1)
+      await insertSubscription(db, { tenantId: OWNER })
+      const count = async (tenantId: string) =>
+        (await tenantStore(db)({ tenantId }, async (own) => await own.query('select from subscription'))).rowCount
+      assert.deepEqual([await count(OWNER), await count(STRANGER)], [1, 0])
+    })
+  })
+
+  test('and is another than the migration’s needs both roles, and says which is missing', async () => {
+    assert.match((await problemOf(member)) ?? '', new RegExp(`grant streaming_hub_tenant to ${member}`))
+    await admin.query(`grant streaming_hub_tenant to ${member}`)
+    assert.match((await problemOf(member)) ?? '', /does not own/)
+    await admin.query(`grant ${owner} to ${member}`)
+    assert.equal(await problemOf(member), null)
+    await withPool(dsnOf(member), async (db) => {
+      assert.ok((await makePartitions(db, new Date(Date.now() + 90 * 86_400_000), 0)) > 0)
+      const foreign = tenantStore(db)(
+        { tenantId: STRANGER },
+        async (own) => await own.query('select from subscription'),
+      )
+      assert.equal((await foreign).rowCount, 0)
+      assert.equal((await db.query('select from subscription')).rowCount, 1)
+    })
+  })
+})
+
+async function withPool<T>(dsn: string, work: (pool: Pool) => Promise<T>): Promise<T> {
+  const own = createPool({ dsn, maxConnections: 2, applicationName: 'test', onError: () => undefined })
+  try {
+    return await work(own)
+  } finally {
+    await own.end()
+  }
+}
