@@ -16,6 +16,7 @@ import type { StreamMetrics } from './metrics.ts'
 import { Partition } from './partition.ts'
 import { settledBefore, settledWithin } from '../base/patience.ts'
 import { slicesOf } from './records.ts'
+import type { Room } from './room.ts'
 import type { BatchHandler, PartitionLag } from './stream.ts'
 import type { Troubles } from '../base/troubles.ts'
 import type { Wire } from './wire.ts'
@@ -28,6 +29,8 @@ export interface ConsumerParts {
   handler: BatchHandler
   /** Records in one batch that the handler gets. */
   batchRecords: number
+  /** For what is opened of the batches that were fetched. */
+  room: Room
   /** How long a write under way may take when its partition has to be given up, in ms. */
   releaseMs: number
   metrics: StreamMetrics
@@ -226,7 +229,8 @@ export class Consumer implements Owner, Reader {
   async #deliver(partition: Partition, fetched: FetchedPartition): Promise<void> {
     const from = partition.position as bigint
     const limits = { records: this.#parts.batchRecords, bytes: BATCH_BYTES }
-    for (const slice of slicesOf(fetched, from, limits)) {
+    const opening = { room: this.#parts.room, left: partition.revoked }
+    for await (const slice of slicesOf(fetched, { position: from, limits }, opening)) {
       if (slice.records.length > 0) await this.#write(partition, slice.records)
       // Written, and no longer ours to commit: the new owner writes it again, which changes nothing.
       if (partition.revoked.aborted) return

@@ -12,6 +12,7 @@ import { streamMetrics } from './metrics.ts'
 import type { BatchHandler, PartitionLag, Stream, StreamHealth, TopicStanding } from './stream.ts'
 import { settledBefore, settledWithin } from '../base/patience.ts'
 import { Troubles } from '../base/troubles.ts'
+import { Room } from './room.ts'
 import { Wire, type KafkaConnection } from './wire.ts'
 
 export interface KafkaStreamOptions {
@@ -28,7 +29,7 @@ export interface KafkaStreamOptions {
   timings?: Partial<GroupTimings>
   /** How often the topics are looked at, in ms; default 5 s. */
   discoverEveryMs?: number
-  /** Fetched bytes held at a time, over all partitions; default 64 MiB. Decompressed, they may be several times as much. */
+  /** Fetched bytes held at a time, over all partitions, and once more as much for what they become when opened; default 64 MiB. */
   memoryBytes?: number
   /** Records in one batch that the handler gets, at most; default 500. */
   batchRecords?: number
@@ -79,6 +80,7 @@ function compose(options: KafkaStreamOptions) {
     fetcher,
     handler,
     batchRecords: options.batchRecords ?? BATCH_RECORDS,
+    room: new Room(memoryBytes),
     releaseMs: Math.min(LONGEST_RELEASE_MS, timings.sessionTimeoutMs / 3),
     onRefused: () => membership.check(),
   })

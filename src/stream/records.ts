@@ -1,8 +1,10 @@
-// From the bytes of a partition's log to records, lazily: a batch is decompressed when its turn comes. Left out are control batches,
+// From the bytes of a partition's log to records, lazily: a batch is opened when its turn comes and there is room. Left out are control batches,
 // records of aborted transactions, and those before the position (a batch may begin earlier); gaps are normal (compaction).
 import { readRecordsBatch, Reader, type RecordsBatch } from '@platformatic/kafka'
 import type { IncomingRecord } from '../event/record.ts'
 import type { FetchedPartition } from './fetch.ts'
+import { inflate } from './inflate.ts'
+import type { Room } from './room.ts'
 
 export interface Slice {
   /** May be empty: then only the position moves. */
@@ -18,52 +20,127 @@ export interface SliceLimits {
   bytes: number
 }
 
+/** What it takes to open a batch, and until when that is of use. */
+export interface Opening {
+  room: Room
+  left: AbortSignal
+}
+
+/** An open record is an object with its headers: far more than its bytes, where these are few. */
+const RECORD_BYTES = 1 << 10
+
 /**
  * Cuts what was fetched into slices of at most `limits.records` records, and of about `limits.bytes` unless one record alone is
- * larger. Throws at the first batch that cannot be read, after everything before it has been given.
+ * larger. A batch is opened when there is room for it, which is held until the last slice with records of it is done with. Throws at
+ * the first batch that cannot be read, after everything before it has been given.
  */
-export function* slicesOf(fetched: FetchedPartition, position: bigint, limits: SliceLimits): Generator<Slice> {
-  let slice: Slice = { records: [], next: position, leaderEpoch: -1 }
-  let bytes = 0
-  try {
-    for (const part of partsOf(fetched, position)) {
-      const { record, size } = part
-      const full = slice.records.length >= limits.records || (bytes > 0 && bytes + size > limits.bytes)
-      if (record !== null && full) {
-        yield slice
-        slice = { ...slice, records: [] }
-        bytes = 0
-      }
-      if (record !== null) slice.records.push(record)
-      slice.next = part.next
-      slice.leaderEpoch = part.leaderEpoch
-      bytes += size
-    }
-  } catch (error) {
-    if (slice.records.length > 0) yield slice
-    throw error
-  }
-  if (slice.next > position) yield slice
-}
-
-/** A record, or a step of the position that brings none. */
-interface Part {
-  record: IncomingRecord | null
-  size: number
-  next: bigint
-  leaderEpoch: number
-}
-
-function* partsOf(fetched: FetchedPartition, position: bigint): Generator<Part> {
+export async function* slicesOf(
+  fetched: FetchedPartition,
+  from: { position: bigint; limits: SliceLimits },
+  { room, left }: Opening,
+): AsyncGenerator<Slice> {
+  const cutting = new Cutting(from.position, from.limits)
   const transactions = new Aborted(fetched.aborted)
-  for (const batch of batchesOf(fetched.bytes)) {
-    const { leaderEpoch, end } = batch
-    const records = transactions.hide(batch) ? [] : recordsOf(batch, fetched)
-    for (const { record, size } of records) {
-      const { offset } = record.position
-      if (offset >= position) yield { record, size, next: offset + 1n, leaderEpoch }
+  let held = 0
+  try {
+    for (const batch of batchesOf(fetched.bytes)) {
+      if (!transactions.hide(batch)) {
+        // Nobody waits for room who holds some: all would wait for one another.
+        if (!room.isOpen && held > 0) {
+          yield* cutting.rest()
+          room.give(held)
+          held = 0
+        }
+        const { records, cost } = await opened(batch, fetched, { room, left })
+        held += cost
+        for (const record of records) {
+          const whole = cutting.add(record, batch.leaderEpoch)
+          if (whole === null) continue
+          yield whole
+          room.give(held - cost)
+          held = cost
+        }
+      }
+      cutting.moveTo(batch)
     }
-    if (end > position) yield { record: null, size: 0, next: end, leaderEpoch }
+    yield* cutting.rest()
+  } catch (error) {
+    if (cutting.hasRecords) yield* cutting.rest()
+    throw error
+  } finally {
+    room.give(held)
+  }
+}
+
+interface Opened {
+  records: Iterable<SizedRecord>
+  /** Bytes of room that it takes. */
+  cost: number
+}
+
+async function opened(batch: Batch, fetched: FetchedPartition, { room, left }: Opening): Promise<Opened> {
+  await room.enter(left)
+  let cost = 0
+  try {
+    const plain = inflate(batch.whole)
+    const grown = plain === batch.whole ? 0 : plain.length
+    cost = grown + batch.count * RECORD_BYTES
+    return { records: recordsOf({ ...batch, whole: plain }, fetched), cost }
+  } finally {
+    room.take(cost)
+  }
+}
+
+/** The slice that is being filled. */
+class Cutting {
+  readonly #limits: SliceLimits
+  readonly #begin: bigint
+  #slice: Slice
+  #bytes = 0
+
+  constructor(position: bigint, limits: SliceLimits) {
+    this.#limits = limits
+    this.#begin = position
+    this.#slice = { records: [], next: position, leaderEpoch: -1 }
+  }
+
+  get hasRecords(): boolean {
+    return this.#slice.records.length > 0
+  }
+
+  /** Takes the record in, unless it stands before the position. Answers with the slice before it where it begins a new one. */
+  add({ record, size }: SizedRecord, leaderEpoch: number): Slice | null {
+    const { offset } = record.position
+    if (offset < this.#begin) return null
+    const { records, bytes } = this.#limits
+    const isFull = this.#slice.records.length >= records || (this.#bytes > 0 && this.#bytes + size > bytes)
+    const whole = isFull ? this.#cut() : null
+    this.#slice.records.push(record)
+    this.#bytes += size
+    this.#step(offset + 1n, leaderEpoch)
+    return whole
+  }
+
+  /** The position moves to the end of the batch, though compaction or an abort have left nothing there. */
+  moveTo({ end, leaderEpoch }: Batch): void {
+    if (end > this.#slice.next) this.#step(end, leaderEpoch)
+  }
+
+  /** What is left to be given: nothing, where the position has not moved since the last slice. */
+  *rest(): Generator<Slice> {
+    if (this.#slice.leaderEpoch >= 0 || this.hasRecords) yield this.#cut()
+  }
+
+  #cut(): Slice {
+    const slice = this.#slice
+    this.#slice = { records: [], next: slice.next, leaderEpoch: -1 }
+    this.#bytes = 0
+    return slice
+  }
+
+  #step(next: bigint, leaderEpoch: number): void {
+    this.#slice.next = next
+    this.#slice.leaderEpoch = leaderEpoch
   }
 }
 
@@ -72,6 +149,8 @@ interface Batch {
   /** The offset after the batch. */
   end: bigint
   leaderEpoch: number
+  /** Of its records, as it says. */
+  count: number
   producerId: bigint
   transactional: boolean
   control: boolean
@@ -95,6 +174,7 @@ function* batchesOf(bytes: Buffer): Generator<Batch> {
     yield {
       end: whole.readBigInt64BE(0) + BigInt(whole.readInt32BE(23)) + 1n,
       leaderEpoch: whole.readInt32BE(12),
+      count: whole.readInt32BE(57),
       producerId: whole.readBigInt64BE(43),
       transactional: (attributes & 0x10) !== 0,
       control: (attributes & 0x20) !== 0,

@@ -5,18 +5,19 @@ import * as fc from 'fast-check'
 import { PartitionLog } from '../../dev/broker/log.ts'
 import type { FetchedPartition } from '../../src/stream/fetch.ts'
 import { slicesOf, type Slice } from '../../src/stream/records.ts'
+import { Room } from '../../src/stream/room.ts'
 
 const codecs = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const
 const roomy = { records: 1_000, bytes: 1 << 20 }
 
 for (const codec of codecs) {
-  test(`records come out as they were written: ${codec}`, () => {
+  test(`records come out as they were written: ${codec}`, async () => {
     const headers = new Map([
       [Buffer.from('ce-id'), Buffer.from('1')],
       [Buffer.from('ce-id'), Buffer.from('2')],
       [Buffer.from([0xff, 0]), Buffer.alloc(0)],
     ])
-    const [slice] = read([batch(['one', null], { codec, headers })])
+    const [slice] = await read([batch(['one', null], { codec, headers })])
     assert.equal(slice?.next, 2n)
     assert.deepEqual(
       slice?.records.map(({ value }) => value),
@@ -29,13 +30,13 @@ for (const codec of codecs) {
   })
 }
 
-test('records before the position are left out, though their batch comes whole', () => {
-  const [slice] = read([batch(['a', 'b', 'c'])], { position: 1n })
+test('records before the position are left out, though their batch comes whole', async () => {
+  const [slice] = await read([batch(['a', 'b', 'c'])], { position: 1n })
   assert.deepEqual(valuesOf([slice]), ['b', 'c'])
 })
 
-test('slices hold no more records than asked for, in order, and each says where it ends', () => {
-  const slices = read([batch(['a', 'b', 'c']), batch(['d', 'e'])], { limits: { records: 2, bytes: 1 << 20 } })
+test('slices hold no more records than asked for, in order, and each says where it ends', async () => {
+  const slices = await read([batch(['a', 'b', 'c']), batch(['d', 'e'])], { limits: { records: 2, bytes: 1 << 20 } })
   assert.deepEqual(
     slices.map((slice) => valuesOf([slice])),
     [['a', 'b'], ['c', 'd'], ['e']],
@@ -46,45 +47,47 @@ test('slices hold no more records than asked for, in order, and each says where 
   )
 })
 
-test('a slice is cut where it would grow too large, and one large record is a slice of its own', () => {
+test('a slice is cut where it would grow too large, and one large record is a slice of its own', async () => {
   const large = 'x'.repeat(1_000)
-  const slices = read([batch(['a', large, 'b', 'c'])], { limits: { records: 10, bytes: 500 } })
+  const slices = await read([batch(['a', large, 'b', 'c'])], { limits: { records: 10, bytes: 500 } })
   assert.deepEqual(
     slices.map((slice) => valuesOf([slice])),
     [['a'], [large], ['b', 'c']],
   )
 })
 
-test('a batch that is cut off at the end is left for the next fetch', () => {
+test('a batch that is cut off at the end is left for the next fetch', async () => {
   const whole = batch(['a'])
-  const [slice] = read([whole, batch(['b'])], { cutAt: whole.length + 70 })
+  const [slice] = await read([whole, batch(['b'])], { cutAt: whole.length + 70 })
   assert.deepEqual(valuesOf([slice]), ['a'])
   assert.equal(slice?.next, 1n)
 })
 
-test('where compaction has emptied the end of a batch the position still moves past it', () => {
+test('where compaction has emptied the end of a batch the position still moves past it', async () => {
   const emptied = batch(['a', 'b', 'c'])
   emptied.writeInt32BE(9, 23) // the batch once had ten records
-  const slices = read([emptied], { limits: { records: 3, bytes: 1 << 20 } })
+  const slices = await read([emptied], { limits: { records: 3, bytes: 1 << 20 } })
   assert.equal(slices.at(-1)?.next, 10n)
 })
 
-test('a broken batch throws, after what stands before it has been given', () => {
+test('a broken batch throws, after what stands before it has been given', async () => {
   const broken = batch(['b'], { codec: 'gzip' })
   broken.fill(0xee, 61)
-  const slices = slicesOf(fetched([batch(['a']), batch(['a2']), broken]), 0n, { records: 1, bytes: 1 })
-  assert.deepEqual(valuesOf([slices.next().value as Slice]), ['a'])
-  assert.throws(() => [...slices])
+  const from = { position: 0n, limits: { records: 1, bytes: 1 } }
+  const slices = slicesOf(fetched([batch(['a']), batch(['a2']), broken]), from, opening())
+  assert.deepEqual(valuesOf([(await slices.next()).value as Slice]), ['a'])
+  assert.deepEqual(valuesOf([(await slices.next()).value as Slice]), ['a2'])
+  await assert.rejects(slices.next())
 })
 
-test('the record format of the years before 2017 is refused by name', () => {
+test('the record format of the years before 2017 is refused by name', async () => {
   const old = batch(['a'])
   old.writeInt8(1, 16)
-  assert.throws(() => read([old]), /record format 1/)
+  await assert.rejects(read([old]), /record format 1/)
 })
 
-test('records of an aborted transaction are left out, those of others are not', () => {
-  const slices = read(
+test('records of an aborted transaction are left out, those of others are not', async () => {
+  const slices = await read(
     [
       batch(['lost'], { producer: 7n }),
       batch(['kept'], { producer: 8n }),
@@ -98,8 +101,8 @@ test('records of an aborted transaction are left out, those of others are not', 
   assert.equal(slices.at(-1)?.next, 5n)
 })
 
-test('one producer may abort twice, with a commit in between', () => {
-  const slices = read(
+test('one producer may abort twice, with a commit in between', async () => {
+  const slices = await read(
     [
       batch(['lost'], { producer: 7n }),
       marker(7n, 'abort'),
@@ -119,26 +122,26 @@ test('one producer may abort twice, with a commit in between', () => {
   assert.equal(slices.at(-1)?.next, 6n)
 })
 
-test('an aborted transaction whose marker was not fetched yet is left out all the same', () => {
-  const slices = read([batch(['lost'], { producer: 7n })], { aborted: [{ producerId: 7n, firstOffset: 0n }] })
+test('an aborted transaction whose marker was not fetched yet is left out all the same', async () => {
+  const slices = await read([batch(['lost'], { producer: 7n })], { aborted: [{ producerId: 7n, firstOffset: 0n }] })
   assert.deepEqual(valuesOf(slices), [])
   assert.equal(slices[0]?.next, 1n)
 })
 
-test('however a log is batched, compressed and sliced, every record comes out once and in order', () => {
+test('however a log is batched, compressed and sliced, every record comes out once and in order', async () => {
   const log = fc.array(
     fc.record({ values: fc.array(fc.string(), { minLength: 1, maxLength: 5 }), codec: fc.constantFrom(...codecs) }),
   )
   const limits = fc.record({ records: fc.integer({ min: 1, max: 7 }), bytes: fc.integer({ min: 1, max: 200 }) })
-  fc.assert(
-    fc.property(log, limits, fc.nat({ max: 10 }), (batches, limit, skipped) => {
+  await fc.assert(
+    fc.asyncProperty(log, limits, fc.nat({ max: 10 }), async (batches, limit, skipped) => {
       const written = batches.flatMap(({ values }) => values)
       const position = BigInt(Math.min(skipped, written.length))
-      const slices = read(
-        batches.map(({ values, codec }) => batch(values, { codec })),
-        { position, limits: limit },
-      )
+      const bytes = batches.map(({ values, codec }) => batch(values, { codec }))
+      const slices = await read(bytes, { position, limits: limit })
       assert.deepEqual(valuesOf(slices), written.slice(Number(position)))
+      const cramped = await read(bytes, { position, limits: limit, room: new Room(1) })
+      assert.deepEqual(valuesOf(cramped), written.slice(Number(position)))
       assert.ok(slices.every(({ records }) => records.length <= limit.records))
       assert.equal(slices.at(-1)?.next ?? position, BigInt(written.length))
     }),
@@ -179,11 +182,20 @@ interface ReadOptions {
   limits?: typeof roomy
   aborted?: FetchedPartition['aborted']
   cutAt?: number
+  room?: Room
 }
 
-function read(batches: Buffer[], { position = 0n, limits = roomy, aborted = [], cutAt }: ReadOptions = {}): Slice[] {
+async function read(batches: Buffer[], given: ReadOptions = {}): Promise<Slice[]> {
+  const { position = 0n, limits = roomy, aborted = [], cutAt, room = new Room(1 << 30) } = given
   const whole = fetched(batches)
-  return [...slicesOf({ ...whole, aborted, bytes: whole.bytes.subarray(0, cutAt) }, position, limits)]
+  const part = { ...whole, aborted, bytes: whole.bytes.subarray(0, cutAt) }
+  const slices = await Array.fromAsync(slicesOf(part, { position, limits }, { room, left: opening().left }))
+  assert.equal(room.held, 0)
+  return slices
+}
+
+function opening() {
+  return { room: new Room(1), left: new AbortController().signal }
 }
 
 function fetched(batches: Buffer[]): FetchedPartition {
