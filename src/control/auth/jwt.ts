@@ -2,7 +2,8 @@
 // signatures count, so nobody can sign with what is public. Keys are fetched when they are needed and kept for ten minutes; a key
 // id that is not among them is looked for again, but not more often than every ten seconds, whatever tokens come.
 import type { FastifyRequest } from 'fastify'
-import { createRemoteJWKSet, customFetch, errors, jwtVerify, type JWTPayload } from 'jose'
+import { createRemoteJWKSet, customFetch, errors, jwtVerify } from 'jose'
+import type { JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 import type { Clock } from '../../base/clock.ts'
 import { HubError, messageOf } from '../../base/errors.ts'
 import type { Troubles } from '../../base/troubles.ts'
@@ -39,9 +40,9 @@ export function jwtAuthenticator(settings: JwtSettings, { clock, troubles }: Jwt
     const currentDate = new Date(clock.now())
     const rules = { issuer, audience, algorithms: ALGORITHMS, clockTolerance: LEEWAY_SECONDS, requiredClaims: ['exp'] }
     try {
-      const { payload } = await jwtVerify(token, keys, { ...rules, currentDate })
+      const claims = await verifyByAny(token, keys, { ...rules, currentDate })
       troubles.clear(KEYS_AWAY)
-      return payload
+      return claims
     } catch (error) {
       if (isTokensFault(error)) throw new HubError('unauthenticated', 'The token is not valid.', { cause: error })
       troubles.raise(KEYS_AWAY, `${messageOf(error)} (${new URL(settings.jwksUrl).host})`)
@@ -57,6 +58,22 @@ export function jwtAuthenticator(settings: JwtSettings, { clock, troubles }: Jwt
       const tenantId = tenantOf(claims, tenantClaim)
       return { tenantId, isConfined: tenantId !== null, scopes: scopesOf(claims), name: subjectOf(claims) ?? 'a token' }
     },
+  }
+}
+
+/** A token that names no key is tried by each that it could be of: while keys are rotated there are several. */
+async function verifyByAny(token: string, keys: JWTVerifyGetKey, rules: JWTVerifyOptions): Promise<JWTPayload> {
+  try {
+    return (await jwtVerify(token, keys, rules)).payload
+  } catch (error) {
+    if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw error
+    for await (const key of error) {
+      const found = await jwtVerify(token, key, rules).catch((fault: unknown) => {
+        if (!(fault instanceof errors.JWSSignatureVerificationFailed)) throw fault
+      })
+      if (found) return found.payload
+    }
+    throw error
   }
 }
 

@@ -145,6 +145,21 @@ describe('the issuer’s keys', () => {
     assertProblem(await call(old), 401, 'unauthenticated')
   })
 
+  test('are all tried for a token that names none of them', async () => {
+    const old = keys.publicJwk()
+    const token = await keys.sign(SCOPE, { header: { kid: undefined } })
+    await keys.rotate()
+    const both = { keys: [old, keys.publicJwk()].map(({ kid: _, ...jwk }) => jwk) }
+    keys.instead = { status: 200, body: JSON.stringify(both) }
+    pass(600_001)
+    const later = { ...SCOPE, exp: Math.floor(clock.now() / 1000) + 300 }
+    assertProblem(await call(token), 401, 'unauthenticated')
+    assert.equal((await call(await keys.sign(later, { header: { kid: undefined } }))).status, 200)
+    const other = await generateKeyPair('ES256')
+    const forged = await keys.sign(later, { header: { kid: undefined }, key: other.privateKey })
+    assertProblem(await call(forged), 401, 'unauthenticated')
+  })
+
   test('let nobody in while they cannot be had or used, and are not asked for by each request', async () => {
     const token = await keys.sign({ ...SCOPE, exp: Math.floor(clock.now() / 1000) + 9_000 })
     const bad = [
