@@ -402,7 +402,7 @@ export class World {
   }
 
   #checkBrokenOff(job: Job, row: DeliveryState, at: number): void {
-    const isSame = row.failures === job.failures && row.aside === job.aside && row.crashes === 0
+    const isSame = row.failures === job.failures && row.aside === job.aside && row.crashes === job.crashes
     if (isSame && row.attempts === job.attempts + 1 && row.due === at) return
     throw new Violation(`${job.name} was broken off and changed: ${JSON.stringify(job)} to ${JSON.stringify(row)}`)
   }
