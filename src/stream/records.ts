@@ -1,5 +1,6 @@
-// From the bytes of a partition's log to records, lazily: a batch is opened when its turn comes and there is room. Left out are control batches,
-// records of aborted transactions, and those before the position (a batch may begin earlier); gaps are normal (compaction).
+// From the bytes of a partition's log to records, lazily: a batch is opened when its turn comes and there is room for it. Left out are
+// control batches, records of aborted transactions, and those before the position (a batch may begin earlier); gaps are normal
+// (compaction).
 import { readRecordsBatch, Reader, type RecordsBatch } from '@platformatic/kafka'
 import type { IncomingRecord } from '../event/record.ts'
 import type { FetchedPartition } from './fetch.ts'

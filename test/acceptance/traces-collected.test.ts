@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { test } from 'node:test'
 import { testDatabase } from '../support/database.ts'
-import { uuid7 } from '../support/fixtures.ts'
+import { sendEvent, subscribe } from '../support/hub-calls.ts'
 import { startHub } from '../support/hub.ts'
 import { startReceiver } from '../support/receiver.ts'
 
@@ -34,8 +34,11 @@ test('a hub hands its spans over to the collector before it ends, under the trac
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`,
   })
   try {
-    await subscribe(hub.url, receiver.url)
-    await sendEvent(hub.url)
+    await subscribe(hub.url, 'acme', receiver.url)
+    await sendEvent(hub.url, 'acme', {
+      body: '{"secret":"PLANTED-BODY"}',
+      traceparent: `00-${TRACE}-00f067aa0ba902b7-01`,
+    })
     const traceparent = (await arrived.promise) ?? ''
     assert.match(traceparent, new RegExp(`^00-${TRACE}-[0-9a-f]{16}-01$`))
     assert.equal(await hub.stop(), 0)
@@ -48,39 +51,3 @@ test('a hub hands its spans over to the collector before it ends, under the trac
     collector.close()
   }
 })
-
-/** Resolves when it is verified: only then it counts. */
-async function subscribe(hub: string, url: string): Promise<void> {
-  const tenant = { 'x-tenant-id': 'acme' }
-  const created = await fetch(`${hub}/v1/subscriptions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...tenant },
-    body: JSON.stringify({ name: 'all', event_types: ['*'], sink: { kind: 'webhook', url } }),
-  })
-  const { id } = (await created.json()) as { id: string }
-  for (let state = ''; state !== 'active';) {
-    const answer = await fetch(`${hub}/v1/subscriptions/${id}`, { headers: tenant })
-    state = ((await answer.json()) as { verification_state: string }).verification_state
-  }
-}
-
-async function sendEvent(url: string): Promise<void> {
-  const attributes = {
-    specversion: '1.0',
-    id: uuid7(),
-    time: '2026-01-01T00:00:00Z',
-    source: 'lender',
-    type: 'studio.lerian.lender.loan.approved',
-    resourcetype: 'loan',
-    eventtype: 'approved',
-    schemaversion: '1.0.0',
-    tenantid: 'acme',
-  }
-  const headers = Object.fromEntries(Object.entries(attributes).map(([name, value]) => [`ce-${name}`, value]))
-  const answer = await fetch(`${url}/v1/ingest`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', traceparent: `00-${TRACE}-00f067aa0ba902b7-01`, ...headers },
-    body: '{"secret":"PLANTED-BODY"}',
-  })
-  assert.ok(answer.ok, await answer.text())
-}

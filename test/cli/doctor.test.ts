@@ -86,8 +86,8 @@ describe('the doctor, of the database,', () => {
 
   it('sees a schema that lacks something, and one that is newer', async () => {
     await using database = await testDatabase()
-    await database.pool.query("delete from schema_migration where name = '0012_upkeep'")
-    assert.deepEqual((await onDatabase(database))['schema'], ['fail: lacks 0012_upkeep'])
+    await database.pool.query("delete from schema_migration where name = '0007_upkeep'")
+    assert.deepEqual((await onDatabase(database))['schema'], ['fail: lacks 0007_upkeep'])
     await database.pool.query("insert into schema_migration (name, run_on) values ('9999_tomorrow', now())")
     assert.deepEqual((await onDatabase(database))['schema'], ['fail: newer than this program: 9999_tomorrow'])
   })

@@ -7,7 +7,7 @@ import { parser } from '@prometheus-io/lezer-promql'
 import { parse } from 'yaml'
 import { VERSION } from '../../src/base/version.ts'
 import { testDatabase } from '../support/database.ts'
-import { uuid7 } from '../support/fixtures.ts'
+import { sendEvent, subscribe } from '../support/hub-calls.ts'
 import { startHub } from '../support/hub.ts'
 import { startReceiver } from '../support/receiver.ts'
 
@@ -65,7 +65,7 @@ async function servedBy(): Promise<{ text: string; subscriptions: string[] }> {
     const subscriptions: string[] = []
     for (const tenant of TENANTS) {
       subscriptions.push(await subscribe(hub.url, tenant, `${receiver.url}/${tenant}`))
-      await send(hub.url, tenant)
+      await sendEvent(hub.url, tenant)
     }
     for (;;) {
       const text = await (await fetch(`${hub.url}/metrics`)).text()
@@ -80,44 +80,6 @@ async function servedBy(): Promise<{ text: string; subscriptions: string[] }> {
 /** It has delivered, and it has failed to. */
 function done(text: string): boolean {
   return ['delivered', 'failed'].every((outcome) => text.includes(`hub_attempts_total{outcome="${outcome}"`))
-}
-
-async function post(url: string, headers: Record<string, string>, body: unknown): Promise<Record<string, unknown>> {
-  const answer = await fetch(url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify(body),
-  })
-  assert.ok(answer.ok, await answer.clone().text())
-  return (await answer.json()) as Record<string, unknown>
-}
-
-async function subscribe(url: string, tenant: string, sink: string): Promise<string> {
-  const body = { name: 'all', event_types: ['*'], sink: { kind: 'webhook', url: sink } }
-  const created = await post(`${url}/v1/subscriptions`, { 'x-tenant-id': tenant }, body)
-  for (let state: unknown = ''; state !== 'active';) {
-    const answer = await fetch(`${url}/v1/subscriptions/${String(created['id'])}`, {
-      headers: { 'x-tenant-id': tenant },
-    })
-    state = ((await answer.json()) as Record<string, unknown>)['verification_state']
-  }
-  return String(created['id'])
-}
-
-async function send(url: string, tenant: string): Promise<void> {
-  const attributes = {
-    specversion: '1.0',
-    id: uuid7(),
-    time: '2026-01-01T00:00:00Z',
-    source: 'lender',
-    type: 'studio.lerian.lender.loan.approved',
-    resourcetype: 'loan',
-    eventtype: 'approved',
-    schemaversion: '1.0.0',
-    tenantid: tenant,
-  }
-  const headers = Object.fromEntries(Object.entries(attributes).map(([name, value]) => [`ce-${name}`, value]))
-  await post(`${url}/v1/ingest`, { 'x-tenant-id': tenant, ...headers }, {})
 }
 
 describe('what a hub serves at /metrics', () => {

@@ -46,33 +46,7 @@ begin
 end $$;
 
 -- A partition that is addressed by its own name does not ask its parent's policies. It has none of its own and nobody is granted
--- it: whoever is not its owner sees nothing of it.
-create or replace function make_week(parent text, at timestamptz) returns boolean language plpgsql as $$
-declare
-  week timestamp := date_trunc('week', at at time zone 'UTC');
-  name text := parent || to_char(week, '_IYYY"w"IW');
-begin
-  if to_regclass(name) is not null then return false; end if;
-  execute format('create table %I partition of %I for values from (%L) to (%L)', name, parent,
-    uuid7_floor(week at time zone 'UTC'), uuid7_floor((week + interval '7 days') at time zone 'UTC'));
-  execute format('alter table %I enable row level security', name);
-  return true;
-exception when check_violation then return false;
-end $$;
-
-create or replace function make_day(parent text, at timestamptz) returns boolean language plpgsql as $$
-declare
-  day timestamp := date_trunc('day', at at time zone 'UTC');
-  name text := parent || to_char(day, '_YYYY_MM_DD');
-begin
-  if to_regclass(name) is not null then return false; end if;
-  execute format('create table %I partition of %I for values from (%L) to (%L)', name, parent,
-    uuid7_floor(day at time zone 'UTC'), uuid7_floor((day + interval '1 day') at time zone 'UTC'));
-  execute format('alter table %I enable row level security', name);
-  return true;
-exception when check_violation then return false;
-end $$;
-
+-- it: whoever is not its owner sees nothing of it. (Those that are made later: see attach_partition.)
 do $$
 declare
   partition regclass;

@@ -18,6 +18,8 @@ begin
   -- Rows are written once and hardly ever changed: vacuum is for the visibility map and for freezing, little by little.
   execute format('create table %I (like %I including all) with (autovacuum_vacuum_insert_scale_factor = 0.05,
     autovacuum_vacuum_insert_threshold = 50000, autovacuum_analyze_scale_factor = 0.05)', name, parent);
+  -- Behind the wall between tenants, as the others are: see 0006.
+  execute format('alter table %I enable row level security', name);
   execute format('lock table only %I in access exclusive mode', parent || '_default');
   execute format('select count(*) from (select from %I where %I >= $1 and %2$I < $2 limit 20001) s', parent || '_default', key)
     into strays using lower, upper;
