@@ -28,13 +28,14 @@ describe('serve, without a database and without a broker', () => {
   it(
     'says where everything is, and the lines that it prints bring a first event',
     { skip: !hasCurl && 'needs curl' },
-    async () => {
+    async (t) => {
       const arrived = Promise.withResolvers<Arrival>()
       const verified = Promise.withResolvers<void>()
       const receiver = await startReceiver({
         port: 0,
         onArrival: (arrival) => (arrival.kind === 'event' ? arrived.resolve(arrival) : verified.resolve()),
       })
+      t.after(() => receiver.stop())
       await using hub = startProgram(['serve'], env)
       const [, subscribe = '', send = ''] = await hub.says(/^(curl .*)\n\n(curl .*)\n/m)
       const [, url = ''] = await hub.says(/API +(http:\S+), described at/)
