@@ -1,16 +1,23 @@
 // What the webhook sink lets be registered, as the control plane asks for it.
+import type { Fault } from '../base/errors.ts'
 import { urlFaults } from '../sinks/webhook/address-guard.ts'
 import { destinationKey } from '../sinks/webhook/destination-key.ts'
-import { headerFaults } from '../sinks/webhook/headers.ts'
+import { authFaults, authHeaderName } from '../sinks/webhook/auth.ts'
+import { headersFaults } from '../sinks/webhook/header-rules.ts'
 import type { SinkRules } from './subscription-draft.ts'
 
 /** `allowPrivate` lets plain http and private addresses be registered. */
 export function webhookRules(options: { allowPrivate: boolean }): SinkRules {
   return {
-    faults: ({ url, headers }) => [
+    faults: ({ url, headers, auth }) => [
       ...urlFaults(url, options).map((message) => ({ path: '/url', message })),
-      ...headerFaults(headers).map((message) => ({ path: '/headers', message })),
+      ...under('/headers', headersFaults(headers, auth ? authHeaderName(auth) : null)),
+      ...under('/auth', auth ? authFaults(auth) : []),
     ],
     destinationKey,
   }
+}
+
+function under(path: string, faults: readonly Fault[]): Fault[] {
+  return faults.map((fault) => ({ ...fault, path: path + fault.path }))
 }

@@ -5,6 +5,7 @@ import { parseDuration } from '../base/duration.ts'
 import type { Fault } from '../base/errors.ts'
 import type { SinkSettings, Subscription } from '../event/subscription.ts'
 import { mergePatch } from './merge-patch.ts'
+import { takeSecrets, type NewSecret } from './sink-secrets.ts'
 import { CreateSubscription, type CreateSubscriptionBody, type PatchSubscriptionBody } from './schemas/subscription.ts'
 import { createCheck, invalid } from './validation.ts'
 import { viewSubscription } from './views/subscription.ts'
@@ -36,14 +37,29 @@ export type SubscriptionDraft = Pick<
   | 'metadata'
 >
 
-/** Reads a request that fits its schema. Throws `invalid_request` with every fault. */
-export function readDraft(body: CreateSubscriptionBody, rules: SinkRules): SubscriptionDraft {
-  const sink: SinkSettings = { kind: 'webhook', url: body.sink.url, headers: body.sink.headers ?? {} }
+/** What a request comes to. Its secrets are apart, so that nothing that stores or shows a subscription can hold one. */
+export interface Wish {
+  draft: SubscriptionDraft
+  secrets: readonly NewSecret[]
+}
+
+/**
+ * Reads a request that fits its schema; `stored` is the sink whose secrets it may leave as they are. Throws `invalid_request` with
+ * every fault.
+ */
+export function readWish(body: CreateSubscriptionBody, rules: SinkRules, stored: SinkSettings | null = null): Wish {
+  const { url, headers = {}, auth = null } = body.sink
+  const asked: SinkSettings = { kind: 'webhook', url, headers, auth }
+  const taken = takeSecrets(asked, stored)
   const faults = [
-    ...rules.faults(sink).map(({ path, message }) => ({ path: `/sink${path}`, message })),
+    ...[...rules.faults(asked), ...taken.faults].map(({ path, message }) => ({ path: `/sink${path}`, message })),
     ...metadataFaults(body.metadata ?? {}),
   ]
   if (faults.length > 0) throw invalid(faults)
+  return { draft: draftOf(body, taken.sink, rules), secrets: taken.secrets }
+}
+
+function draftOf(body: CreateSubscriptionBody, sink: SinkSettings, rules: SinkRules): SubscriptionDraft {
   return {
     name: body.name,
     enabled: body.enabled ?? true,
@@ -66,9 +82,16 @@ const checkMerged = createCheck(CreateSubscription)
  * What `current` becomes by a merge patch. Throws `invalid_request` with every fault. A sink that stays as it is, is not judged
  * again: what was once let in must not keep its owner from switching it off.
  */
-export function patchDraft(current: Subscription, patch: PatchSubscriptionBody, rules: SinkRules): SubscriptionDraft {
-  const merged = checkMerged(mergePatch(asRequest(current), patch))
-  return readDraft(merged, patch.sink === undefined ? { ...rules, faults: () => [] } : rules)
+export function patchWish(current: Subscription, patch: PatchSubscriptionBody, rules: SinkRules): Wish {
+  const merged = checkMerged(mergePatch(withoutOtherAuth(asRequest(current), patch), patch))
+  return readWish(merged, patch.sink === undefined ? { ...rules, faults: () => [] } : rules, current.sink)
+}
+
+/** Another kind of authentication takes the place of the one that is there: of two kinds, merged fields would fit neither. */
+function withoutOtherAuth(current: CreateSubscriptionBody, patch: PatchSubscriptionBody): CreateSubscriptionBody {
+  const kind = patch.sink?.auth?.kind
+  if (kind === undefined || kind === current.sink.auth?.kind) return current
+  return { ...current, sink: { ...current.sink, auth: null } }
 }
 
 function asRequest(current: Subscription): CreateSubscriptionBody {

@@ -4,6 +4,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
 import { HubError } from '../base/errors.ts'
 import type { Subscription } from '../event/subscription.ts'
+import { secretPlaces } from '../event/sink-secrets.ts'
 import { SIGNING_SECRET, newSigningSecret, type SecretBox } from '../secrets/secrets.ts'
 import { wakeLanes } from '../store/lanes.ts'
 import {
@@ -14,10 +15,12 @@ import {
   markDeleted,
   renewLane,
   rotateSecret,
+  saveSinkSecrets,
   updateSubscription,
 } from '../store/subscriptions.ts'
 import type { TenantDatabase } from '../store/tenant.ts'
-import type { SinkRules, SubscriptionDraft } from './subscription-draft.ts'
+import type { NewSecret } from './sink-secrets.ts'
+import type { SinkRules, SubscriptionDraft, Wish } from './subscription-draft.ts'
 
 /** A request carries a signature for each live secret. */
 const MAX_OLD_SECRETS = 4
@@ -31,12 +34,12 @@ export interface SubscriptionDeps {
 /** Stores a new subscription, not verified yet. `signingSecret` is nowhere else to be had in the clear. */
 export async function createSubscription(
   db: TenantDatabase,
-  draft: SubscriptionDraft,
-  { clock, secrets }: SubscriptionDeps,
+  wish: Wish,
+  deps: SubscriptionDeps,
 ): Promise<{ subscription: Subscription; signingSecret: string }> {
-  const now = new Date(clock.now())
+  const now = new Date(deps.clock.now())
   const subscription: Subscription = {
-    ...draft,
+    ...wish.draft,
     id: randomUUIDv7(),
     tenantId: db.tenantId,
     verificationState: 'pending',
@@ -46,8 +49,9 @@ export async function createSubscription(
     createdAt: now,
     updatedAt: now,
   }
-  const { text, sealed } = await newSealedSecret(subscription, secrets)
+  const { text, sealed } = await newSealedSecret(subscription, deps.secrets)
   await insertSubscription(db, { subscription, secret: { field: SIGNING_SECRET, sealed } })
+  if (wish.secrets.length > 0) await keepSinkSecrets(db, { subscription, secrets: wish.secrets }, deps)
   return { subscription, signingSecret: text }
 }
 
@@ -57,15 +61,22 @@ export async function getSubscription(db: TenantDatabase, id: string): Promise<S
 }
 
 /**
- * Changes what `draftOf` makes of the stored one. Another address has to be verified again before anything is sent to it. Throws
- * `not_found`.
+ * Changes what `wishOf` makes of the stored one. Another address has to be verified again before anything is sent to it; other
+ * credentials have not. Throws `not_found`.
  */
 export async function editSubscription(
   db: TenantDatabase,
-  { id, draftOf }: { id: string; draftOf: (current: Subscription) => SubscriptionDraft },
+  { id, wishOf }: { id: string; wishOf: (current: Subscription) => Wish },
   deps: SubscriptionDeps,
 ): Promise<Subscription> {
-  return await change(db, { id, decide: (current) => edited(current, draftOf(current)) }, deps)
+  const decide = async (current: Subscription): Promise<Subscription> => {
+    const { draft, secrets } = wishOf(current)
+    const subscription = edited(current, draft)
+    const hadSecrets = secretPlaces(current.sink).length > 0
+    if (hadSecrets || secrets.length > 0) await keepSinkSecrets(db, { subscription, secrets }, deps)
+    return subscription
+  }
+  return await change(db, { id, decide }, deps)
 }
 
 /**
@@ -151,6 +162,22 @@ function afterProbe(current: Subscription, worked: boolean): Subscription {
   if (verificationState === 'active' && disabledReason === null) return current
   const enabled = current.enabled || disabledReason !== null
   return { ...current, verificationState: 'active', enabled, disabledReason: null, disabledAt: null }
+}
+
+/** Of a sink without secrets none stay. */
+async function keepSinkSecrets(
+  db: TenantDatabase,
+  { subscription, secrets }: { subscription: Subscription; secrets: readonly NewSecret[] },
+  deps: SubscriptionDeps,
+): Promise<void> {
+  const { id: subscriptionId, tenantId } = subscription
+  const sealed = await Promise.all(
+    secrets.map(async ({ field, text }) => {
+      return { field, sealed: await deps.secrets.seal(text, { tenantId, subscriptionId, field }) }
+    }),
+  )
+  const fields = secretPlaces(subscription.sink).map(({ field }) => field)
+  await saveSinkSecrets(db, { subscriptionId, fields, sealed, now: new Date(deps.clock.now()) })
 }
 
 async function newSealedSecret(

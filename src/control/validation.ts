@@ -79,31 +79,69 @@ interface SchemaError {
 }
 
 function faultsOf(schema: TSchema, errors: readonly SchemaError[]): Fault[] {
-  const faults = errors.filter((error) => !isEcho(error, errors)).flatMap((error) => faultOf(schema, error))
+  const telling = errors.filter((error) => !isEcho(schema, error, errors) && !isOfUntoldBranch(schema, error, errors))
+  const faults = telling.flatMap((error) => faultOf(schema, error))
   return [...new Map(faults.map((fault) => [`${fault.path} ${fault.message}`, fault])).values()]
 }
 
-/** Errors that only repeat others: a union's own, its `null` branch's, and the summary of unknown fields. */
-function isEcho(error: SchemaError, errors: readonly SchemaError[]): boolean {
+/**
+ * Errors that only repeat others: the summary of unknown fields, a union's `null` branch's, and a union's own; or, where the union
+ * has a title, those of its branches.
+ */
+function isEcho(schema: TSchema, error: SchemaError, errors: readonly SchemaError[]): boolean {
   if (error.keyword === 'additionalProperties') return true
-  if (error.keyword === 'anyOf')
+  const isTitled = (path: string): boolean => nodeAt(schema, path)?.title !== undefined
+  if (unionsOf(error.schemaPath).some(({ union }) => isTitled(union.slice(0, -'/anyOf'.length)))) return true
+  if (error.keyword === 'anyOf' && !isTitled(error.schemaPath))
     return errors.some((other) => other.schemaPath.startsWith(`${error.schemaPath}/anyOf/`))
   const isNullBranch = error.keyword === 'type' && typeOf(error) === 'null'
   return isNullBranch && errors.some((other) => other !== error && other.instancePath.startsWith(error.instancePath))
 }
 
+/**
+ * Of objects that are told apart by their `kind`, only the errors of the kind that was meant help; of no known kind, only that. (A
+ * branch that has nothing against the kind is the one that was meant.)
+ */
+function isOfUntoldBranch(schema: TSchema, error: SchemaError, errors: readonly SchemaError[]): boolean {
+  const isOther = (branch: string): boolean => errors.some((other) => isAboutKind(other, branch))
+  return unionsOf(error.schemaPath).some(({ union, branch }) => {
+    if (!isOther(branch)) return false
+    const branches = Object.keys(nodeAt(schema, union) ?? {}).map((n) => `${union}/${n}`)
+    return !isAboutKind(error, branch) || !branches.every(isOther)
+  })
+}
+
+/** Whether it says that the kind of a union's branch is missing, or another one. */
+function isAboutKind(error: SchemaError, branch: string): boolean {
+  if (error.schemaPath === `${branch}/properties/kind`) return true
+  return error.keyword === 'required' && error.schemaPath === branch && requiredOf(error).includes('kind')
+}
+
+/** The unions on a schema's path, and which branch of each the path takes. */
+function unionsOf(schemaPath: string): { union: string; branch: string }[] {
+  return [...schemaPath.matchAll(/\/anyOf\/\d+(?=\/|$)/g)].map(({ index, 0: step }) => ({
+    union: `${schemaPath.slice(0, index)}/anyOf`,
+    branch: schemaPath.slice(0, index) + step,
+  }))
+}
+
 function faultOf(schema: TSchema, error: SchemaError): Fault[] {
   const path = error.instancePath
   if (error.keyword === 'required') {
-    const { requiredProperties } = error.params as { requiredProperties: string[] }
-    return requiredProperties.map((name) => ({ path: `${path}/${name}`, message: 'is required' }))
+    const ofUnion = unionsOf(error.schemaPath).some(({ branch }) => isAboutKind(error, branch))
+    const names = ofUnion ? ['kind'] : requiredOf(error)
+    return names.map((name) => ({ path: `${path}/${name}`, message: 'is required' }))
   }
-  const node = Value.Pointer.Get(schema, error.schemaPath.slice(1)) as { title?: string; enum?: unknown } | undefined
+  const node = nodeAt(schema, error.schemaPath)
   if (error.keyword === 'boolean') return [{ path, message: 'is not a known field' }]
   if (node?.title !== undefined) return [{ path, message: `must be ${node.title}` }]
   if (Array.isArray(node?.enum)) return [{ path, message: `must be one of ${node.enum.join(', ')}` }]
   if (error.keyword === 'type') return [{ path, message: `must be ${TYPES[typeOf(error)] ?? typeOf(error)}` }]
   return [{ path, message: error.message }]
+}
+
+function nodeAt(schema: TSchema, schemaPath: string): { title?: string; enum?: unknown } | undefined {
+  return Value.Pointer.Get(schema, schemaPath.slice(1)) as { title?: string; enum?: unknown } | undefined
 }
 
 const TYPES: Record<string, string> = {
@@ -112,6 +150,10 @@ const TYPES: Record<string, string> = {
   string: 'a text',
   integer: 'a whole number',
   boolean: 'true or false',
+}
+
+function requiredOf(error: SchemaError): string[] {
+  return (error.params as { requiredProperties: string[] }).requiredProperties
 }
 
 function typeOf(error: SchemaError): string {

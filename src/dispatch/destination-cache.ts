@@ -1,6 +1,7 @@
 // The opened settings of subscriptions that are being delivered to: in memory only, bounded, and for a limited time. A lane's
 // version says whether what is kept is still right, so an edit or a rotated secret takes effect with the next claim.
 import { LRUCache } from 'lru-cache'
+import { withSecrets } from '../event/sink-secrets.ts'
 import { SIGNING_SECRET, signingKey } from '../secrets/secrets.ts'
 import type { SecretBox } from '../secrets/secrets.ts'
 import type { Sinks } from '../sinks/registry.ts'
@@ -39,22 +40,32 @@ export function destinationCache(deps: DestinationDeps): (lane: ClaimedLane) => 
   }
 }
 
-/** Reads and opens the newest settings of a subscription. Rejects when there are none, or a secret does not open. */
+/** Reads and opens the newest settings of a subscription. Rejects when there are none, or a secret is missing or does not open. */
 export async function openDestination(deps: DestinationDeps, subscriptionId: string): Promise<Opened> {
   const [settings] = await loadDeliverySettings(deps.pool, [subscriptionId])
   if (!settings) throw new Error('the subscription does not exist')
-  const signingKeys = await Promise.all(
-    settings.secrets
-      .filter(({ field }) => field === SIGNING_SECRET)
-      .map(async ({ sealed, expiresAt }) => ({ key: await openKey(deps, settings, sealed), expiresAt })),
-  )
-  const { tenantId, version, sink, contentMode, timeoutMs } = settings
+  const opened = await openSecrets(deps, settings)
+  const { tenantId, version, contentMode, timeoutMs } = settings
+  const signingKeys = opened
+    .filter(({ field }) => field === SIGNING_SECRET)
+    .map(({ text, expiresAt }) => ({ key: signingKey(text), expiresAt }))
+  const textOf = new Map(opened.map(({ field, text }) => [field, text]))
+  const sink = withSecrets(settings.sink, ({ field }) => textOf.get(field) ?? missing(field))
   const destination = { subscriptionId, tenantId, sink, contentMode, timeoutMs, signingKeys }
   return { version, sink: deps.sinks[sink.kind], destination }
 }
 
-async function openKey(deps: DestinationDeps, settings: DeliverySettings, sealed: string): Promise<Buffer> {
-  const { tenantId, subscriptionId } = settings
-  const text = await deps.secrets.open(sealed, { tenantId, subscriptionId, field: SIGNING_SECRET })
-  return signingKey(text.toString())
+async function openSecrets(
+  deps: DestinationDeps,
+  { tenantId, subscriptionId, secrets }: DeliverySettings,
+): Promise<{ field: string; text: string; expiresAt: number | null }[]> {
+  const open = async (sealed: string, field: string): Promise<string> =>
+    (await deps.secrets.open(sealed, { tenantId, subscriptionId, field })).toString()
+  return await Promise.all(
+    secrets.map(async ({ field, sealed, expiresAt }) => ({ field, text: await open(sealed, field), expiresAt })),
+  )
+}
+
+function missing(field: string): never {
+  throw new Error(`the secret ${field} is not stored`)
 }

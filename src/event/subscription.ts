@@ -16,12 +16,22 @@ interface EventFilter {
   schemaMajor: number | null
 }
 
-/** Where to, without any secret: what the API gives back and the database stores in the clear. */
+/** A secret one is write-only. */
+export type HeaderValue = string | { value: string; secret: true }
+
+/** How the hub shows a receiver who it is, beside the signatures. Named as the API has it; each kind holds one secret. */
+export type WebhookAuth =
+  | { kind: 'bearer'; token: string }
+  | { kind: 'basic'; username: string; password: string }
+  | { kind: 'api_key'; header: string; value: string }
+
+/** Where to. A secret in it is masked (see sink-secrets.ts): what the API gives back and the database stores in the clear. */
 interface WebhookSinkSettings {
   kind: 'webhook'
   url: string
   /** Added to every request. */
-  headers: Record<string, string>
+  headers: Record<string, HeaderValue>
+  auth?: WebhookAuth | null
 }
 
 export type SinkSettings = WebhookSinkSettings

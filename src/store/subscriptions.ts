@@ -9,7 +9,7 @@ export interface NewSubscription {
 }
 
 /** A sealed secret of a subscription; `field` says what of it. */
-interface SealedSecret {
+export interface SealedSecret {
   field: string
   sealed: string
 }
@@ -100,6 +100,26 @@ with updated as (
 )
 insert into subscription_pattern (tenant_id, pattern, subscription_id) select distinct $2, p, $1::uuid from unnest($7::text[]) p
 on conflict do nothing`
+
+/** Makes a locked subscription's sink have the secrets of `fields` and no others: those of `sealed` anew, the rest as they are. */
+export async function saveSinkSecrets(
+  db: TenantDatabase,
+  save: { subscriptionId: string; fields: readonly string[]; sealed: readonly SealedSecret[]; now: Date },
+): Promise<void> {
+  const { subscriptionId, fields, sealed, now } = save
+  const columns = [sealed.map(({ field }) => field), sealed.map((secret) => secret.sealed)]
+  await db.query(SAVE_SINK_SECRETS, [subscriptionId, db.tenantId, now, fields, ...columns])
+}
+
+const SAVE_SINK_SECRETS = `
+with dropped as (
+  delete from subscription_secret
+  where subscription_id = $1 and tenant_id = $2 and field <> 'signing_secret' and field <> all($4::text[])
+)
+insert into subscription_secret (id, subscription_id, tenant_id, field, sealed, created_at)
+select uuid7($3), $1, $2, s.field, s.sealed, $3 from unnest($5::text[], $6::text[]) s(field, sealed)
+on conflict (subscription_id, field) where field <> 'signing_secret'
+do update set sealed = excluded.sealed, created_at = excluded.created_at`
 
 /**
  * Marks a locked subscription as deleted: it matches nothing from here on, and its secrets are gone. Its row stays until its

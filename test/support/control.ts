@@ -49,6 +49,9 @@ export interface Answer {
   text: string
 }
 
+/** What seals and opens its secrets. */
+export const testSecrets = createSecretBox({ currentId: 'test', keys: new Map([['test', Buffer.alloc(32, 7)]]) })
+
 /**
  * A server that is not listening yet, on a database of its own. Beside API keys the `others` let in: by default everybody, as the
  * open local mode does.
@@ -65,7 +68,6 @@ export async function testControl(
   const ingestDeps = { pool, clock, log: silentLog, metrics: ingestMetrics(registry), onWoken: () => undefined }
   const apiKeys = new ApiKeys({ pool, clock, log: silentLog })
   const limit = { name: 'none', max: 2, windowMs: 1_000 }
-  const ring = { currentId: 'test', keys: new Map([['test', Buffer.alloc(32, 7)]]) }
   const server = createServer({
     listen: { host: '127.0.0.1', port: 0 },
     log: silentLog,
@@ -81,7 +83,7 @@ export async function testControl(
     failedLogins: new FailedLogins({ add: async () => ({ limit, allowed: true, remaining: 1, resetMs: 0 }) }, clock),
     apiKeys,
     authenticators: [apiKeys, ...others],
-    secrets: createSecretBox(ring),
+    secrets: testSecrets,
     sinkRules: webhookRules({ allowPrivate: false }),
     probe: async (subscription) => {
       probe.probed.push(subscription.sink.url)

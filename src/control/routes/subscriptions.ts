@@ -13,7 +13,7 @@ import {
   SubscriptionSchema,
 } from '../schemas/subscription.ts'
 import { listSubscriptions } from '../../store/subscriptions.ts'
-import { patchDraft, readDraft, type SubscriptionDraft } from '../subscription-draft.ts'
+import { patchWish, readWish, type Wish } from '../subscription-draft.ts'
 import {
   createSubscription,
   deleteSubscription,
@@ -55,9 +55,9 @@ function addCreate(api: Api, deps: SubscriptionRouteDeps): void {
       response: { 201: refer(SubscriptionCreated) },
     },
     handler: async (request, reply) => {
-      const draft = readDraft(request.body, deps.sinkRules)
+      const wish = readWish(request.body, deps.sinkRules)
       const { subscription, signingSecret } = await deps.asTenant(callerOf(request), (db) =>
-        createSubscription(db, draft, deps),
+        createSubscription(db, wish, deps),
       )
       deps.verification.begin(subscription)
       reply.code(201).header('location', `/v1/subscriptions/${subscription.id}`)
@@ -121,7 +121,9 @@ function addPatch(api: Api, deps: SubscriptionRouteDeps): void {
       operationId: 'patchSubscription',
       summary: 'Change a subscription (JSON merge patch); it takes effect on what is queued',
       description:
-        'Another `sink.url` has to be verified again, which begins at once; until then what is queued is held.',
+        'Another `sink.url` has to be verified again, which begins at once; until then what is queued is held. A secret that is sent back ' +
+        'as `***` stays as it is, unless `sink.url` leads to another host; one that is sent takes its place with the next attempt. ' +
+        '`"auth": null` removes the authentication; another `auth.kind` needs all of its fields.',
       tags,
       consumes: ['application/json', 'application/merge-patch+json'],
       params: IdParams,
@@ -130,12 +132,12 @@ function addPatch(api: Api, deps: SubscriptionRouteDeps): void {
     },
     handler: async (request) => {
       let moved = false
-      const draftOf = (current: Subscription): SubscriptionDraft => {
-        const draft = patchDraft(current, request.body, deps.sinkRules)
-        moved = draft.destinationKey !== current.destinationKey
-        return draft
+      const wishOf = (current: Subscription): Wish => {
+        const wish = patchWish(current, request.body, deps.sinkRules)
+        moved = wish.draft.destinationKey !== current.destinationKey
+        return wish
       }
-      const edit = { id: request.params.id, draftOf }
+      const edit = { id: request.params.id, wishOf }
       const subscription = await deps.asTenant(callerOf(request), (db) => editSubscription(db, edit, deps))
       if (moved) deps.verification.begin(subscription)
       return viewSubscription(subscription)

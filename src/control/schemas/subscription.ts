@@ -3,12 +3,12 @@ import { Type, type Static } from 'typebox'
 import { formatDuration } from '../../base/duration.ts'
 import { MAX_SCHEDULE_STEPS, MAX_STEP_MS } from '../../dispatch/backoff.ts'
 import { DurationText, EventPattern, Line, Nullable, SourceName, Timestamp, Uuid, named, pageQuery } from './common.ts'
+import { NewSink, SinkPatch, SinkSchema } from './sink.ts'
 
 const MAX_EVENT_TYPES = 100
 const MAX_SCHEMA_MAJOR = 2 ** 31 - 1
 
 const Name = Line('a name', 200)
-const Headers = Type.Record(Type.String(), Type.String(), { description: 'Added to every request.' })
 const SchemaMajor = Type.Integer({ minimum: 0, maximum: MAX_SCHEMA_MAJOR })
 const EventTypes = Type.Array(EventPattern, { minItems: 1, maxItems: MAX_EVENT_TYPES })
 const RetrySchedule = Type.Array(DurationText('0s', formatDuration(MAX_STEP_MS)), {
@@ -19,12 +19,9 @@ const RetrySchedule = Type.Array(DurationText('0s', formatDuration(MAX_STEP_MS))
   examples: [['0s', '5s', '1m']],
 })
 const Metadata = Type.Record(Type.String(), Type.Unknown(), { description: "The caller's own; at most 16 KiB." })
-const Timeout = DurationText('1s', '60s')
 const ContentMode = Type.Enum(['binary', 'structured'])
 const Ordering = Type.Enum(['fifo', 'strict', 'parallel'])
 const VerificationState = Type.Enum(['pending', 'active', 'failed'])
-// Named, so that who sends it learns that it would not have been used.
-const Auth = Type.Optional(Type.Never({ title: 'left out: this version does not authenticate at receivers yet' }))
 
 const closed = { additionalProperties: false }
 
@@ -35,16 +32,7 @@ export const CreateSubscription = Type.Object(
     origin: Type.Optional(Nullable(SourceName)),
     event_types: EventTypes,
     schema_major: Type.Optional(Nullable(SchemaMajor)),
-    sink: Type.Object(
-      {
-        kind: Type.Enum(['webhook']),
-        url: Type.String(),
-        headers: Type.Optional(Headers),
-        auth: Auth,
-        timeout: Type.Optional(Timeout),
-      },
-      closed,
-    ),
+    sink: NewSink,
     content_mode: Type.Optional(ContentMode),
     ordering: Type.Optional(Ordering),
     retry_schedule: Type.Optional(Nullable(RetrySchedule)),
@@ -59,6 +47,16 @@ export const CreateSubscription = Type.Object(
         event_types: ['loan_application.approved'],
         sink: { kind: 'webhook', url: 'https://core.example.com/hooks/loans', timeout: '30s' },
       },
+      {
+        name: 'everything, with a credential and a secret header',
+        event_types: ['*'],
+        sink: {
+          kind: 'webhook',
+          url: 'https://core.example.com/hooks/all',
+          headers: { 'x-env': 'prod', 'x-token': { value: 's3cr3t', secret: true } },
+          auth: { kind: 'bearer', token: 's3cr3t' },
+        },
+      },
     ],
   },
 )
@@ -71,18 +69,7 @@ export const PatchSubscription = Type.Object(
     origin: Type.Optional(Nullable(SourceName)),
     event_types: Type.Optional(EventTypes),
     schema_major: Type.Optional(Nullable(SchemaMajor)),
-    sink: Type.Optional(
-      Type.Object(
-        {
-          kind: Type.Optional(Type.Enum(['webhook'])),
-          url: Type.Optional(Type.String()),
-          headers: Type.Optional(Nullable(Type.Record(Type.String(), Nullable(Type.String())))),
-          auth: Auth,
-          timeout: Type.Optional(Nullable(Timeout)),
-        },
-        closed,
-      ),
-    ),
+    sink: Type.Optional(SinkPatch),
     content_mode: Type.Optional(Nullable(ContentMode)),
     ordering: Type.Optional(Nullable(Ordering)),
     retry_schedule: Type.Optional(Nullable(RetrySchedule)),
@@ -99,7 +86,7 @@ const readable = {
   origin: Nullable(Type.String()),
   event_types: Type.Array(Type.String()),
   schema_major: Nullable(Type.Integer()),
-  sink: Type.Object({ kind: Type.Literal('webhook'), url: Type.String(), headers: Headers, timeout: Type.String() }),
+  sink: SinkSchema,
   content_mode: ContentMode,
   ordering: Ordering,
   retry_schedule: Nullable(Type.Array(Type.String())),

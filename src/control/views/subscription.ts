@@ -1,6 +1,7 @@
 // A subscription as the API shows it.
 import { formatDuration } from '../../base/duration.ts'
 import { parseSchedule } from '../../dispatch/backoff.ts'
+import { maskSecrets } from '../../event/sink-secrets.ts'
 import type { Subscription } from '../../event/subscription.ts'
 import type { SubscriptionJson } from '../schemas/subscription.ts'
 import { isoTime, isoTimeOrNull } from './bytes.ts'
@@ -14,7 +15,7 @@ export function viewSubscription(s: Subscription): SubscriptionJson {
     origin: s.origin,
     event_types: [...s.eventTypes],
     schema_major: s.schemaMajor,
-    sink: { kind: s.sink.kind, url: s.sink.url, headers: s.sink.headers, timeout: formatDuration(s.timeoutMs) },
+    sink: viewSink(s),
     content_mode: s.contentMode,
     ordering: s.ordering,
     retry_schedule: viewSchedule(s.retrySchedule),
@@ -24,6 +25,12 @@ export function viewSubscription(s: Subscription): SubscriptionJson {
     created_at: isoTime(s.createdAt),
     updated_at: isoTime(s.updatedAt),
   }
+}
+
+/** Masked anew, whatever is stored. */
+function viewSink({ sink, timeoutMs }: Subscription): SubscriptionJson['sink'] {
+  const { kind, url, headers, auth = null } = maskSecrets(sink)
+  return { kind, url, headers, auth, timeout: formatDuration(timeoutMs) }
 }
 
 /** A malformed one that is found stored is shown as what it works as: the default curve. */

@@ -9,6 +9,7 @@ import type { ConnectorOptions } from './connector.ts'
 import { failed, type Failed } from './failures.ts'
 import { messageHeaders, type WebhookMessage } from './headers.ts'
 import { createAgent, post, type Answer } from './post.ts'
+import { createPreparation, type Prepared } from './prepare.ts'
 import { traceHeaders } from './trace.ts'
 import { VERIFICATION_EVENT_TYPE, echoes, newChallenge, verificationBody } from './verification.ts'
 
@@ -20,10 +21,11 @@ export interface WebhookSinkOptions extends ConnectorOptions {
 
 interface Webhook extends WebhookSinkOptions {
   agent: Agent
+  prepare: (destination: Destination) => Prepared | Failed
 }
 
 export function createWebhookSink(options: WebhookSinkOptions): Sink {
-  const webhook: Webhook = { ...options, agent: createAgent(options) }
+  const webhook: Webhook = { ...options, agent: createAgent(options), prepare: createPreparation(options) }
   let closed: Promise<void> | undefined
   return {
     deliver: (attempt, signal) => guarded(webhook, attempt.destination, () => deliver(webhook, attempt, signal)),
@@ -76,17 +78,14 @@ async function send(
   destination: Destination,
   { message, signal }: { message: WebhookMessage; signal: AbortSignal },
 ): Promise<Answer | Failed> {
-  const url = URL.parse(destination.sink.url)
-  if (!url || !isCallable(url, webhook)) return failed('invalid_destination', 'The URL cannot be called.')
-  const headers = messageHeaders(destination, message, `streaming-hub/${webhook.userAgentVersion}`)
+  const prepared = webhook.prepare(destination)
+  if ('kind' in prepared) return prepared
+  const { url } = prepared
+  const { signingKeys } = destination
+  const sender = { signingKeys, userAgent: `streaming-hub/${webhook.userAgentVersion}`, headers: prepared.headers }
+  const headers = messageHeaders(sender, message)
   if (!headers) return failed('invalid_destination', 'There is no valid signing secret.')
   return post(webhook.agent, { url, headers, body: message.body, timeoutMs: destination.timeoutMs }, signal)
-}
-
-/** What registration checked, again: a stored URL may be older than the rules. Addresses are checked at the connection. */
-function isCallable(url: URL, { allowPrivate }: Webhook): boolean {
-  const secure = url.protocol === 'https:' || (allowPrivate && url.protocol === 'http:')
-  return secure && url.username === '' && url.password === ''
 }
 
 function outcomeOf(answer: Answer | Failed): Outcome {

@@ -1,0 +1,112 @@
+// A subscription's sink: where to, and how the hub shows there who it is. What is a secret in it reads back as the mask.
+import { Type } from 'typebox'
+import { SECRET_MASK } from '../../event/sink-secrets.ts'
+import { DurationText, Nullable } from './common.ts'
+
+const closed = { additionalProperties: false }
+const writeOnly = `Write-only: reads back as \`${SECRET_MASK}\`.`
+
+const Timeout = DurationText('1s', '60s')
+const Kind = Type.Enum(['webhook'])
+
+const HEADER_VALUE = 'a text, or {"value": "…", "secret": true}'
+const SecretHeader = Type.Object(
+  { value: Type.String({ minLength: 1, description: writeOnly }), secret: Type.Literal(true, { title: 'true' }) },
+  closed,
+)
+const HeaderValue = Type.Union([Type.String(), SecretHeader], { title: HEADER_VALUE })
+const Headers = Type.Record(Type.String(), HeaderValue, {
+  description: 'Added to every request.',
+  examples: [{ 'x-env': 'prod', 'x-token': { value: 's3cr3t', secret: true } }],
+})
+
+/** Visible characters of ASCII: what `pattern` counts in full. */
+const Visible = (noun: string, maxLength: number) =>
+  Type.String({
+    pattern: `^[\\x21-\\x7e]{1,${maxLength}}$`,
+    title: `${noun} of 1 to ${maxLength} visible ASCII characters`,
+  })
+const Secret = (noun: string) => ({ ...Visible(noun, 4096), description: writeOnly })
+
+const AuthKind = <T extends string>(kind: T) => Type.Literal(kind, { title: 'one of bearer, basic, api_key' })
+
+const Bearer = Type.Object({ kind: AuthKind('bearer'), token: Secret('a token') }, closed)
+const Basic = Type.Object(
+  {
+    kind: AuthKind('basic'),
+    username: Type.String({
+      pattern: '^[^:\\x00-\\x1f\\x7f]{0,255}$',
+      title: 'a user name of at most 255 characters, without a colon',
+    }),
+    password: Type.String({
+      pattern: '^[^\\x00-\\x1f\\x7f]{1,1024}$',
+      title: 'a password of 1 to 1024 characters, without control characters',
+      description: writeOnly,
+    }),
+  },
+  closed,
+)
+const ApiKey = Type.Object(
+  {
+    kind: AuthKind('api_key'),
+    header: Type.String({ description: 'The name of the header that carries it; by the rules of `headers`.' }),
+    value: Secret('a value'),
+  },
+  closed,
+)
+
+const Auth = Type.Union([Bearer, Basic, ApiKey], {
+  description: 'How the hub authenticates at the receiver, beside the signatures. Null: not at all.',
+  examples: [
+    { kind: 'bearer', token: 's3cr3t' },
+    { kind: 'basic', username: 'hub', password: 's3cr3t' },
+    { kind: 'api_key', header: 'x-api-key', value: 's3cr3t' },
+  ],
+})
+
+/** Of a creation. */
+export const NewSink = Type.Object(
+  {
+    kind: Kind,
+    url: Type.String(),
+    headers: Type.Optional(Headers),
+    auth: Type.Optional(Nullable(Auth)),
+    timeout: Type.Optional(Timeout),
+  },
+  closed,
+)
+
+/** Of a merge patch: what is merged is checked as a `NewSink`. */
+export const SinkPatch = Type.Object(
+  {
+    kind: Type.Optional(Kind),
+    url: Type.Optional(Type.String()),
+    headers: Type.Optional(
+      Nullable(
+        Type.Record(
+          Type.String(),
+          Nullable(Type.Union([Type.String(), Type.Partial(SecretHeader)], { title: HEADER_VALUE })),
+        ),
+      ),
+    ),
+    auth: Type.Optional(
+      Nullable(
+        Type.Object(
+          { kind: Type.Optional(Type.String()) },
+          { description: 'Fields of the kind that it has, or another kind with all of its fields. Null removes it.' },
+        ),
+      ),
+    ),
+    timeout: Type.Optional(Nullable(Timeout)),
+  },
+  closed,
+)
+
+/** As it reads back. */
+export const SinkSchema = Type.Object({
+  kind: Type.Literal('webhook'),
+  url: Type.String(),
+  headers: Headers,
+  auth: Nullable(Auth),
+  timeout: Type.String(),
+})

@@ -1,0 +1,38 @@
+// A sink's secrets are write-only. A request that changes a sink brings each of them either anew, or as the mask that was shown in
+// its place: then the stored one stays. It stays only where it was given for: whoever may edit a subscription must not
+// get at a secret by having it sent to another host.
+import type { Fault } from '../base/errors.ts'
+import { SECRET_MASK, maskSecrets, secretPlaces, type SecretPlace } from '../event/sink-secrets.ts'
+import type { SinkSettings } from '../event/subscription.ts'
+
+/** A secret that is to be sealed and stored. */
+export interface NewSecret {
+  field: string
+  text: string
+}
+
+/** What of `asked` may be stored in the clear, and the secrets that it brings. `stored`: the masked sink that it takes the place of. */
+export function takeSecrets(
+  asked: SinkSettings,
+  stored: SinkSettings | null,
+): { sink: SinkSettings; secrets: NewSecret[]; faults: Fault[] } {
+  const places = secretPlaces(asked)
+  const kept = places.filter(({ text }) => text === SECRET_MASK)
+  const secrets = places.filter(({ text }) => text !== SECRET_MASK).map(({ field, text }) => ({ field, text }))
+  const faults = kept.flatMap((place) =>
+    keepingFault(place, asked, stored).map((message) => ({ path: place.path, message })),
+  )
+  return { sink: maskSecrets(asked), secrets, faults }
+}
+
+/** Why the stored secret cannot stay at `place`. */
+function keepingFault(place: SecretPlace, asked: SinkSettings, stored: SinkSettings | null): string[] {
+  const known = stored !== null && secretPlaces(stored).some(({ field }) => field === place.field)
+  if (!known) return [`must be the secret itself: none is stored that ${SECRET_MASK} could stand for`]
+  if (recipientOf(asked) !== recipientOf(stored)) return ['must be given anew: it would be sent to another host']
+  return []
+}
+
+function recipientOf(sink: SinkSettings): string | null {
+  return URL.parse(sink.url)?.origin ?? null
+}
