@@ -2,6 +2,8 @@
 // the same rows, and the bare posts of the same bodies. Trust the ratios and the CPU µs; the rates are this machine's.
 import assert from 'node:assert/strict'
 import { parseArgs } from 'node:util'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { Agent } from 'undici'
 import { systemClock } from '../../src/base/clock.ts'
 import type { IncomingRecord } from '../../src/event/record.ts'
@@ -24,6 +26,7 @@ const { values: args } = parseArgs({
 const EVENTS = Number(args.events)
 const TENANTS = Number(args.tenants)
 const BATCH = Number(args.batch)
+const ROUNDS = 5
 /** Events that go in before anything is measured. */
 const WARM_UP = 4_000
 /** Events that are in but not out yet, in the last run. */
@@ -38,21 +41,45 @@ interface Figure {
 }
 
 async function measure(bench: Bench, name: string, work: () => Promise<void>): Promise<Figure> {
-  const used = async () =>
-    [process.cpuUsage(), await cpuOf(bench.postgresPid), await cpuOf(bench.receiver.process.pid ?? 0)] as const
-  const before = await used()
+  const others = async () => [await cpuOf(bench.postgresPid), await cpuOf(bench.receiver.process.pid ?? 0)] as const
+  const before = await others()
+  const own = process.cpuUsage()
   const started = performance.now()
   await work()
   const seconds = (performance.now() - started) / 1000
-  const after = await used()
-  console.error(`${name}: ${Math.round(EVENTS / seconds)}/s`)
-  return {
-    name,
-    seconds,
-    nodeUs: after[0].user + after[0].system - before[0].user - before[0].system,
-    postgresUs: after[1] - before[1],
-    receiverUs: after[2] - before[2],
+  const { user, system } = process.cpuUsage(own)
+  const after = await others()
+  return { name, seconds, nodeUs: user + system, postgresUs: after[0] - before[0], receiverUs: after[1] - before[1] }
+}
+
+/** What it works on is made before the time runs. */
+interface Work {
+  name: string
+  prepare: () => () => Promise<void>
+}
+
+/** What is compared with each other takes turns, so that whatever else the machine does meets all of them alike. */
+async function inTurns(bench: Bench, works: Work[]): Promise<Figure[]> {
+  const sums = works.map(({ name }) => ({ name, seconds: 0, nodeUs: 0, postgresUs: 0, receiverUs: 0 }))
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [n, { name, prepare }] of works.entries()) {
+      const run = prepare()
+      collectGarbage()
+      const figure = await measure(bench, name, run)
+      const sum = sums[n]!
+      sum.seconds += figure.seconds
+      sum.nodeUs += figure.nodeUs
+      sum.postgresUs += figure.postgresUs
+      sum.receiverUs += figure.receiverUs
+    }
   }
+  return sums
+}
+
+/** What was made before the time runs is not to be cleared away while it does. */
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
 }
 
 function ratio(a: Figure, b: Figure): string {
@@ -64,9 +91,13 @@ function ratio(a: Figure, b: Figure): string {
 /** The inbox's rows, and where asked for a delivery each, with the hub's own columns and indexes, and nothing else done. */
 async function rawInsert(pool: Pool, rows: ArrivedEvent[][], text: string): Promise<void> {
   const client = await pool.connect()
-  for (const batch of rows) await client.query({ name: 'raw_insert', text, values: columnsOf(batch) })
-  await client.query('deallocate raw_insert')
-  client.release(true)
+  for (const batch of rows)
+    await client.query({
+      name: text === RAW_INSERT ? 'raw_insert' : 'raw_insert_and_queue',
+      text,
+      values: columnsOf(batch),
+    })
+  client.release()
 }
 
 const RAW_TABLES = `
@@ -138,10 +169,9 @@ async function rawPosts(url: string): Promise<void> {
 
 // --- the hub --------------------------------------------------------------------------------------------------------------
 
-/** Of tenants that subscribe to what comes, or of others. */
-async function ingestAll(pool: Pool, tenants: 'tenant' | 'stranger', count = EVENTS): Promise<void> {
+async function ingestAll(pool: Pool, records: IncomingRecord[][]): Promise<void> {
   const deps = ingestDeps(pool)
-  for (const batch of batches(tenants, count)) await ingest(batch, deps)
+  for (const batch of records) await ingest(batch, deps)
 }
 
 async function deliverAll(pool: Pool): Promise<void> {
@@ -203,21 +233,27 @@ await withBench(async (bench) => {
   for (let n = 0; n < TENANTS; n++) await subscribe(bench.pool, { tenantId: `tenant-${n}`, url: bench.receiver.url })
   await bench.pool.query(RAW_TABLES)
   // Neither the first one nor the last one is to pay for what the runtime has yet to compile.
-  await ingestAll(bench.pool, 'stranger', WARM_UP)
+  await ingestAll(bench.pool, [...batches('stranger', WARM_UP)])
   await rawInsert(bench.pool, arrivedBatches(WARM_UP), RAW_INSERT)
-  const [rows, moreRows] = [arrivedBatches(), arrivedBatches()]
-  const bare = await measure(bench, 'raw insert of the inbox rows', () => rawInsert(bench.pool, rows, RAW_INSERT))
-  const bareQueue = await measure(bench, 'raw insert of the inbox and delivery rows', () =>
-    rawInsert(bench.pool, moreRows, RAW_INSERT_AND_QUEUE),
-  )
-  const unmatched = await measure(bench, 'ingest: verdict, dedup, no match', () => ingestAll(bench.pool, 'stranger'))
-  const ingested = await measure(bench, 'ingest: verdict, dedup, one match, queue', () =>
-    ingestAll(bench.pool, 'tenant'),
-  )
+  const inserting = (text: string) => () => {
+    const rows = arrivedBatches(EVENTS / ROUNDS)
+    return () => rawInsert(bench.pool, rows, text)
+  }
+  const ingesting = (tenants: 'tenant' | 'stranger') => () => {
+    const records = [...batches(tenants, EVENTS / ROUNDS)]
+    return () => ingestAll(bench.pool, records)
+  }
+  const figures = await inTurns(bench, [
+    { name: 'raw insert of the inbox rows', prepare: inserting(RAW_INSERT) },
+    { name: 'ingest: verdict, dedup, no match', prepare: ingesting('stranger') },
+    { name: 'raw insert of the inbox and delivery rows', prepare: inserting(RAW_INSERT_AND_QUEUE) },
+    { name: 'ingest: verdict, dedup, one match, queue', prepare: ingesting('tenant') },
+  ])
+  const [bare, unmatched, bareQueue, ingested] = figures as [Figure, Figure, Figure, Figure]
   const out = await measure(bench, 'deliver what is queued', () => deliverAll(bench.pool))
   const posts = await measure(bench, 'raw posts, 128 in the air', () => rawPosts(bench.receiver.url))
   const both = await measure(bench, 'ingest and deliver, 1:1', () => together(bench.pool))
-  print([bare, bareQueue, unmatched, ingested, out, posts, both])
+  print([...figures, out, posts, both])
   console.log(`\ningest without a match / raw insert: ${ratio(unmatched, bare)}`)
   console.log(`ingest with one match / raw insert with deliveries: ${ratio(ingested, bareQueue)}`)
   console.log(`ingest and deliver / raw posts: ${ratio(both, posts)}`)

@@ -13,7 +13,7 @@ import { mayBeRecordFault } from '../store/fault.ts'
 import { isRefusedForItself, storeEvents, storeQuarantined } from '../store/inbox.ts'
 import type { ArrivedEvent, QuarantinedRecord } from '../store/inbox.ts'
 import type { Database, Pool } from '../store/pool.ts'
-import { transaction } from '../store/transaction.ts'
+import { transaction, withConnection } from '../store/transaction.ts'
 import type { IngestMetrics } from './metrics.ts'
 import { recordId } from './record-id.ts'
 import { traceIntake } from './trace.ts'
@@ -146,7 +146,8 @@ async function writeTogether(decided: Decided[], { pool, clock }: IngestDeps): P
   const now = new Date(clock.now())
   const quarantined = decided.flatMap((each) => toQuarantine(each, now))
   const accepted = decided.filter(({ result }) => result.kind === 'accepted' || result.kind === 'duplicate')
-  if (quarantined.length === 0) return await writeEvents(pool, accepted, now)
+  if (quarantined.length === 0)
+    return await withConnection(pool, async (client) => await writeEvents(client, accepted, now))
   return await transaction(pool, async (client) => {
     await storeQuarantined(client, quarantined, now)
     return await writeEvents(client, accepted, now)

@@ -106,17 +106,23 @@ with incoming as materialized (
   returning tenant_id, ce_id, seq, source, resource_type, event_key, schema_major
 )`
 
+// What matches is looked up event by event (`offset 0` keeps the planner from turning it round): the work grows with the batch, and
+// not with how many subscriptions there are, even before the tables' statistics have been gathered.
+//
 // The lanes' rows are locked in their order before anything of them is read, so that two batches never deadlock, and a release
 // that happens at the same time is either seen here or sees the new wake_gen. See take_turns for the order of all locks. A lane
 // that waited for its lock is first updated as the snapshot has it, and its constraints are checked on that, before PostgreSQL
 // takes the newest row: so a lane that is woken gets all of its constrained columns set.
 const STORE_EVENTS = `${INSERT_EVENTS}, matched as (
-  select distinct e.seq, e.tenant_id, e.ce_id, s.id as subscription_id
-  from stored e
-  cross join lateral unnest(array[e.event_key, e.resource_type || '.*', '*']) as wanted(pattern)
-  join subscription_pattern p on p.tenant_id = e.tenant_id and p.pattern = wanted.pattern
-  join subscription s on s.id = p.subscription_id and s.enabled and s.verification_state = 'active' and s.deleted_at is null
-    and (s.origin is null or s.origin = e.source) and (s.schema_major is null or s.schema_major = e.schema_major)
+  select e.seq, e.tenant_id, e.ce_id, s.id as subscription_id
+  from stored e cross join lateral (
+    select distinct s.id
+    from subscription_pattern p
+    join subscription s on s.id = p.subscription_id and s.enabled and s.verification_state = 'active' and s.deleted_at is null
+      and (s.origin is null or s.origin = e.source) and (s.schema_major is null or s.schema_major = e.schema_major)
+    where p.tenant_id = e.tenant_id and p.pattern = any(array[e.event_key, e.resource_type || '.*', '*'])
+    offset 0
+  ) s
 ), queued as (
   insert into delivery (id, tenant_id, subscription_id, ce_id, due_at, created_at)
   select uuid7($1), tenant_id, subscription_id, ce_id, $1, $1 from matched order by seq, subscription_id

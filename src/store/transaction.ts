@@ -1,6 +1,27 @@
-// One transaction on one connection of the pool.
+// One connection of the pool, and one transaction on it.
 import type { PoolClient } from 'pg'
 import type { Pool } from './pool.ts'
+
+/**
+ * Runs `work` on one connection of the pool. What a statement needs is best made in there: whoever waits for a connection then
+ * holds no more than it was given. A connection that broke meanwhile, or that `discard` was called for, is closed.
+ */
+export async function withConnection<T>(
+  pool: Pool,
+  work: (client: PoolClient, discard: (why: Error) => void) => Promise<T>,
+): Promise<T> {
+  const client = await pool.connect()
+  let broken: Error | undefined
+  // The pool listens only while a connection is idle. One that is cut between two of our statements would else end the process.
+  const discard = (error: Error): void => void (broken = error)
+  client.on('error', discard)
+  try {
+    return await work(client, discard)
+  } finally {
+    client.off('error', discard)
+    client.release(broken)
+  }
+}
 
 /**
  * Runs `work` between begin and commit. Rolls back and rethrows what it throws. A connection on which the rollback itself
@@ -12,21 +33,15 @@ export async function transaction<T>(
   work: (client: PoolClient) => Promise<T>,
   begin = 'begin',
 ): Promise<T> {
-  const client = await pool.connect()
-  let broken: Error | undefined
-  // The pool listens only while a connection is idle. One that is cut between two of our statements would else end the process.
-  const onError = (error: Error): void => void (broken = error)
-  client.on('error', onError)
-  try {
-    await client.query(begin)
-    const result = await work(client)
-    await client.query('commit')
-    return result
-  } catch (error) {
-    await client.query('rollback').catch(onError)
-    throw error
-  } finally {
-    client.off('error', onError)
-    client.release(broken)
-  }
+  return await withConnection(pool, async (client, discard) => {
+    try {
+      await client.query(begin)
+      const result = await work(client)
+      await client.query('commit')
+      return result
+    } catch (error) {
+      await client.query('rollback').catch(discard)
+      throw error
+    }
+  })
 }

@@ -29,7 +29,7 @@ export interface KafkaStreamOptions {
   timings?: Partial<GroupTimings>
   /** How often the topics are looked at, in ms; default 5 s. */
   discoverEveryMs?: number
-  /** Fetched bytes held at a time, over all partitions, and once more as much for what they become when opened; default 64 MiB. */
+  /** Fetched bytes held at a time, over all partitions, and a quarter as much for what they become when opened; default 64 MiB. */
   memoryBytes?: number
   /** Records in one batch that the handler gets, at most; default 500. */
   batchRecords?: number
@@ -80,7 +80,7 @@ function compose(options: KafkaStreamOptions) {
     fetcher,
     handler,
     batchRecords: options.batchRecords ?? BATCH_RECORDS,
-    room: new Room(memoryBytes),
+    room: new Room(memoryBytes / 4),
     releaseMs: Math.min(LONGEST_RELEASE_MS, timings.sessionTimeoutMs / 3),
     onRefused: () => membership.check(),
   })

@@ -1,7 +1,7 @@
-// From the bytes of a partition's log to records, lazily: a batch is opened when its turn comes and there is room for it. Left out are
-// control batches, records of aborted transactions, and those before the position (a batch may begin earlier); gaps are normal
+// From the bytes of a partition's log to records, lazily: a batch is opened when its turn comes and there is room for it, and its
+// records are read as the slices are asked for, so that a partition holds no more of them than one slice. Left out are control batches, records of aborted transactions, and those before the position (a batch may begin earlier); gaps are normal
 // (compaction).
-import { readRecordsBatch, Reader, type RecordsBatch } from '@platformatic/kafka'
+import { readRecord, Reader } from '@platformatic/kafka'
 import type { IncomingRecord } from '../event/record.ts'
 import type { FetchedPartition } from './fetch.ts'
 import { inflate } from './inflate.ts'
@@ -27,8 +27,8 @@ export interface Opening {
   left: AbortSignal
 }
 
-/** An open record is an object with its headers: far more than its bytes, where these are few. */
-const RECORD_BYTES = 1 << 10
+/** A record of a usual event as objects, two for each header: far more than its bytes, where these are few. */
+const RECORD_BYTES = 3 << 10
 
 /**
  * Cuts what was fetched into slices of at most `limits.records` records, and of about `limits.bytes` unless one record alone is
@@ -52,7 +52,7 @@ export async function* slicesOf(
           room.give(held)
           held = 0
         }
-        const { records, cost } = await opened(batch, fetched, { room, left })
+        const { records, cost } = await opened(batch, { fetched, limits: from.limits }, { room, left })
         held += cost
         for (const record of records) {
           const whole = cutting.add(record, batch.leaderEpoch)
@@ -79,13 +79,17 @@ interface Opened {
   cost: number
 }
 
-async function opened(batch: Batch, fetched: FetchedPartition, { room, left }: Opening): Promise<Opened> {
+async function opened(
+  batch: Batch,
+  { fetched, limits }: { fetched: FetchedPartition; limits: SliceLimits },
+  { room, left }: Opening,
+): Promise<Opened> {
   await room.enter(left)
   let cost = 0
   try {
     const plain = inflate(batch.whole)
     const grown = plain === batch.whole ? 0 : plain.length
-    cost = grown + batch.count * RECORD_BYTES
+    cost = grown + Math.min(batch.count, limits.records) * RECORD_BYTES
     return { records: recordsOf({ ...batch, whole: plain }, fetched), cost }
   } finally {
     room.take(cost)
@@ -210,7 +214,9 @@ class Aborted {
 }
 
 function isAbortMarker(batch: Batch): boolean {
-  return decode(batch).records[0]?.key?.readInt16BE(2) === ABORT_MARKER
+  if (batch.count === 0) return false
+  const marker = readRecord(readerOf({ ...batch, whole: inflate(batch.whole) }))
+  return marker.key?.readInt16BE(2) === ABORT_MARKER
 }
 
 interface SizedRecord {
@@ -219,8 +225,11 @@ interface SizedRecord {
 }
 
 function* recordsOf(batch: Batch, { topic, partition }: FetchedPartition): Generator<SizedRecord> {
-  const { firstOffset, firstTimestamp, records } = decode(batch)
-  for (const { offsetDelta, timestampDelta, key, value, headers, length } of records) {
+  const firstOffset = batch.whole.readBigInt64BE(0)
+  const firstTimestamp = batch.whole.readBigInt64BE(27)
+  const reader = readerOf(batch)
+  for (let nth = 0; nth < batch.count; nth++) {
+    const { offsetDelta, timestampDelta, key, value, headers, length } = readRecord(reader)
     const time = batch.logAppendTime ?? firstTimestamp + timestampDelta
     const position = { partition, offset: firstOffset + BigInt(offsetDelta) }
     const timestamp = time < 0n ? null : Number(time)
@@ -228,6 +237,9 @@ function* recordsOf(batch: Batch, { topic, partition }: FetchedPartition): Gener
   }
 }
 
-function decode(batch: Batch): RecordsBatch {
-  return readRecordsBatch(Reader.from(batch.whole))
+/** Stands at the first record of an inflated batch. */
+function readerOf(batch: Batch): Reader {
+  const reader = Reader.from(batch.whole)
+  reader.skip(BATCH_HEAD_BYTES)
+  return reader
 }

@@ -80,6 +80,30 @@ test('a broken batch throws, after what stands before it has been given', async 
   await assert.rejects(slices.next())
 })
 
+test('a batch is read no further than its slices are asked for', async () => {
+  const oneTooFew = batch(['a', 'b', 'c'])
+  oneTooFew.writeInt32BE(4, 57)
+  const from = { position: 0n, limits: { records: 1, bytes: 1 << 20 } }
+  const slices = slicesOf(fetched([oneTooFew]), from, opening())
+  for (const value of ['a', 'b', 'c']) assert.deepEqual(valuesOf([(await slices.next()).value as Slice]), [value])
+  await assert.rejects(slices.next())
+})
+
+test('an open batch takes room for its bytes and for one slice of its records', async () => {
+  const many = batch(
+    Array.from({ length: 5_000 }, () => 'value'),
+    { codec: 'zstd' },
+  )
+  const room = new Room(1 << 30)
+  const from = { position: 0n, limits: { records: 100, bytes: 1 << 20 } }
+  const slices = slicesOf(fetched([many]), from, { room, left: opening().left })
+  await slices.next()
+  assert.ok(room.held < 5_000 * 100 + 100 * 4096, `${room.held} bytes`)
+  assert.ok(room.held > 5_000 * 10 + 100 * 1024, `${room.held} bytes`)
+  await slices.return(undefined)
+  assert.equal(room.held, 0)
+})
+
 test('the record format of the years before 2017 is refused by name', async () => {
   const old = batch(['a'])
   old.writeInt8(1, 16)
