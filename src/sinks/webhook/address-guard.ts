@@ -1,99 +1,73 @@
-// Which addresses the hub may be made to call. Tenants choose the URLs, so without this they could reach whatever the hub can:
-// its own host, its private network, a cloud's metadata service. One list of refused ranges serves twice: `urlFaults` judges a
-// URL when it is registered, by its syntax and a literal address alone; `refusedAddresses` goes to the sockets (connector.ts),
-// which check the address that is really connected to, after the name was looked up, each time (a name may change its mind).
-import { BlockList, isIP } from 'node:net'
+// Which URLs the hub may be made to call. Tenants choose them, so without this they could reach whatever the hub can: its own host, its
+// private network, a cloud's metadata service. A URL is judged when it is registered and again at every attempt, by its syntax, its
+// name, its port and a literal address alone; what its name leads to is judged when it is looked up, and by the socket (connector.ts).
+import { isIP } from 'node:net'
+import { isRefused } from './refused-addresses.ts'
+
+export interface GuardOptions {
+  /** Lets plain http, private addresses and names, and all ports through. */
+  allowPrivate: boolean
+}
 
 const MAX_URL_LENGTH = 2048
-
-/** Everything that is not a public unicast address of the internet (the IANA special-purpose registries), and one metadata service. */
-const REFUSED_IPV4 = [
-  '0.0.0.0/8', // this host
-  '10.0.0.0/8', // private
-  '100.64.0.0/10', // carrier-grade NAT, with one cloud's metadata service
-  '127.0.0.0/8', // loopback
-  '168.63.129.16/32', // a cloud's metadata and wire service on a public address
-  '169.254.0.0/16', // link-local, with the clouds' metadata services
-  '172.16.0.0/12', // private
-  '192.0.0.0/24', // IETF protocol assignments, with one cloud's metadata service
-  '192.0.2.0/24', // documentation
-  '192.31.196.0/24', // AS112
-  '192.52.193.0/24', // AMT
-  '192.88.99.0/24', // 6to4 relays
-  '192.168.0.0/16', // private
-  '192.175.48.0/24', // AS112
-  '198.18.0.0/15', // benchmarks
-  '198.51.100.0/24', // documentation
-  '203.0.113.0/24', // documentation
-  '224.0.0.0/4', // multicast
-  '240.0.0.0/4', // reserved, and broadcast
-]
-
-/** Of 2000::/3, the only global unicast range, what leads to an IPv4 address or is not for use. */
-const REFUSED_GLOBAL_IPV6 = [
-  '2001::/23', // IETF protocol assignments: Teredo, benchmarks, ORCHID
-  '2001:db8::/32', // documentation
-  '2002::/16', // 6to4
-  '2620:4f:8000::/48', // AS112
-  '3fff::/20', // documentation
-]
-
-/**
- * All outside 2000::/3: unspecified, loopback, IPv4-compatible and -translated, NAT64, discard; unique local, link-local,
- * multicast; what is not assigned. Only ::ffff:0:0/96 is left out: the list judges an IPv4-mapped address as the IPv4 address
- * that it is, and would hold an IPv6 range around it against every IPv4 address.
- */
-const REFUSED_OTHER_IPV6 = [
-  ['::', '::fffe:ffff:ffff'],
-  ['::1:0:0:0', '1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
-  ['4000::', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
-] as const
 
 /** Names that mean something only inside some network, beside those without any dot. */
 const PRIVATE_NAME = /(^|\.)(localhost|local|localdomain|internal|intranet|private|corp|home|lan|svc|onion|home\.arpa)$/
 
-/** For the `blockList` option of a TCP socket; a TLS socket ignores it. */
-export const refusedAddresses: BlockList = buildBlockList()
+/**
+ * Ports of other protocols, at which a tenant could aim the hub at somebody else's mail server or database. Those that browsers
+ * refuse (the "bad ports" of the Fetch standard), and below them what else is no web server.
+ */
+const REFUSED_PORTS = new Set([
+  ...[1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109],
+  ...[110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530],
+  ...[531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045],
+  ...[4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10_080],
+  ...[445, 1433, 1521, 2375, 2379, 2380, 3306, 3389, 5432, 5672, 5900, 6379, 9042, 9092, 10_250, 11_211, 27_017],
+])
+
+/** What is wrong with a URL, in words that need the name of its field before them; `refused`: where it leads to is. */
+interface Fault {
+  message: string
+  refused: boolean
+}
 
 /**
  * What is wrong with a webhook's URL, in readable sentences that need the field's name before them; none when it may be
- * registered. Looks up no name. `allowPrivate` lets plain http and private addresses through.
+ * registered. Looks up no name.
  */
-export function urlFaults(text: string, options: { allowPrivate: boolean }): string[] {
+export function urlFaults(text: string, options: GuardOptions): string[] {
   if (text.length > MAX_URL_LENGTH) return [`must not be longer than ${MAX_URL_LENGTH} characters`]
-  // The URL parser would silently drop some of these.
-  if (/[\s\p{Cc}]/u.test(text)) return ['must not contain white space or control characters']
-  const url = URL.parse(text)
-  if (!url || !isHttp(url)) return [options.allowPrivate ? 'must be an http or https URL' : 'must be an https URL']
-  const faults: string[] = []
-  if (url.protocol !== 'https:' && !options.allowPrivate) faults.push('must be an https URL')
-  if (url.username !== '' || url.password !== '') faults.push('must not contain credentials')
-  if (url.port === '0') faults.push('must not name port 0')
-  if (!options.allowPrivate && isPrivateHost(url)) faults.push('must name a public host')
-  return faults
+  // The URL parser would silently drop or turn around some of these, and others may do it in another way.
+  if (/[\s\p{Cc}\\]/u.test(text)) return ['must not contain white space, control characters or backslashes']
+  const url = /^https?:\/\/[^/?#]/i.test(text) ? URL.parse(text) : null
+  if (!url) return [options.allowPrivate ? 'must be an http or https URL' : 'must be an https URL']
+  const faults = destinationFaults(url, options).map(({ message }) => message)
+  return text.includes('#') ? [...faults, 'must not have a fragment, which is never sent'] : faults
 }
 
-function isHttp(url: URL): boolean {
-  return url.protocol === 'https:' || url.protocol === 'http:'
+/** What is wrong with calling a URL at an attempt: a stored one may be older than the rules. Null: it may be called. */
+export function callFault(url: URL, options: GuardOptions): 'refused' | 'unusable' | null {
+  const faults = destinationFaults(url, options)
+  if (faults.length === 0) return null
+  return faults.every(({ refused }) => refused) ? 'refused' : 'unusable'
+}
+
+function destinationFaults(url: URL, { allowPrivate }: GuardOptions): Fault[] {
+  const faults: Fault[] = []
+  const add = (message: string, refused = false): number => faults.push({ message, refused })
+  if (!allowPrivate && url.protocol !== 'https:') add('must be an https URL')
+  if (allowPrivate && !/^https?:$/.test(url.protocol)) add('must be an http or https URL')
+  if (url.username !== '' || url.password !== '') add('must not contain credentials')
+  if (url.port === '0') add('must not name port 0')
+  if (!allowPrivate && REFUSED_PORTS.has(Number(url.port))) add(`must not name port ${url.port}`, true)
+  if (!allowPrivate && isPrivateHost(url)) add('must name a public host', true)
+  return faults
 }
 
 /** The URL parser has brought the host to one form already: lower case, punycode, addresses without leading zeros or hex. */
 function isPrivateHost(url: URL): boolean {
   const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
-  const family = isIP(host)
-  if (family !== 0) return refusedAddresses.check(host, family === 6 ? 'ipv6' : 'ipv4')
-  return !host.includes('.') || PRIVATE_NAME.test(host)
-}
-
-function buildBlockList(): BlockList {
-  const list = new BlockList()
-  for (const subnet of REFUSED_IPV4) addSubnet(list, subnet, 'ipv4')
-  for (const subnet of REFUSED_GLOBAL_IPV6) addSubnet(list, subnet, 'ipv6')
-  for (const [first, last] of REFUSED_OTHER_IPV6) list.addRange(first, last, 'ipv6')
-  return list
-}
-
-function addSubnet(list: BlockList, subnet: string, family: 'ipv4' | 'ipv6'): void {
-  const [network = '', bits] = subnet.split('/')
-  list.addSubnet(network, Number(bits), family)
+  if (isIP(host) !== 0) return isRefused(host)
+  return !host.includes('.') || host.split('.').includes('') || PRIVATE_NAME.test(host)
 }

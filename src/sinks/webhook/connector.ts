@@ -1,9 +1,10 @@
 // How connections are made: always a TCP socket with the address guard on it first, then TLS on top of that socket. Not in one
 // step, because Node drops `blockList` in `tls.connect`: the guard would stand before http only, and look as if it stood
-// before both. The socket judges the very address that it is about to connect to, whichever of a name's addresses that is.
+// before both. The lookup judges a name's addresses; the socket, once more, the very one that it is about to connect to.
 import type { LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
-import { refusedAddresses } from './address-guard.ts'
+import { guardedLookup } from './lookup.ts'
+import { refusedAddresses } from './refused-addresses.ts'
 
 export interface ConnectorOptions {
   /** Lets plain http and private addresses through. */
@@ -15,8 +16,8 @@ export interface ConnectorOptions {
 /** A refused address fails with the code `ERR_IP_BLOCKED` before anything is sent to it. */
 export function createConnector({ allowPrivate, lookup }: ConnectorOptions): buildConnector.connector {
   const connectTcp = buildConnector({
-    ...(!allowPrivate && { blockList: refusedAddresses }),
     ...(lookup && { lookup }),
+    ...(!allowPrivate && { blockList: refusedAddresses, lookup: guardedLookup(lookup) }),
   })
   const startTls = buildConnector({ allowH2: false })
   return (target, callback) => {

@@ -4,6 +4,9 @@ import type { FailureClass, Outcome } from '../sink.ts'
 
 export type Failed = Extract<Outcome, { kind: 'failed' }>
 
+/** All that is said of a refused address, whatever it is and whoever listens there. */
+export const REFUSED = 'The address is one that the hub does not connect to.'
+
 /** A failure without an answer, unless `answer` holds what is known of one. */
 export function failed(
   errorClass: FailureClass,
@@ -18,9 +21,7 @@ export function failureOf(error: unknown): Failed {
   const codes = codesOf(error)
   const code = codes[0]
   if (code === undefined) return failed('internal', 'The hub failed to make the request.')
-  if (codes.includes('ERR_IP_BLOCKED')) {
-    return failed('refused_address', 'The address is one that the hub does not connect to.')
-  }
+  if (codes.includes('ERR_IP_BLOCKED')) return failed('refused_address', REFUSED)
   if (TIMEOUT.test(code)) return failed('timeout', `The connection was not made in time (${code}).`)
   if (DNS.test(code)) return failed('dns', `The host's name could not be resolved (${code}).`)
   if (TLS.test(code)) return failed('tls', `No trusted TLS connection could be made (${code}).`)

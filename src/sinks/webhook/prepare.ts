@@ -2,8 +2,9 @@
 // subscription's own headers and those of its authentication. What registration has checked is checked again: stored settings may be
 // older than the rules.
 import type { Destination } from '../sink.ts'
+import { callFault, type GuardOptions } from './address-guard.ts'
 import { authHeaderName, authHeaderValue } from './auth.ts'
-import { failed, type Failed } from './failures.ts'
+import { REFUSED, failed, type Failed } from './failures.ts'
 import { headerFault, headerText } from './header-rules.ts'
 
 export interface Prepared {
@@ -13,7 +14,7 @@ export interface Prepared {
 }
 
 /** A function that prepares each destination once. */
-export function createPreparation(options: { allowPrivate: boolean }): (destination: Destination) => Prepared | Failed {
+export function createPreparation(options: GuardOptions): (destination: Destination) => Prepared | Failed {
   const known = new WeakMap<Destination, Prepared | Failed>()
   return (destination) => {
     const found = known.get(destination) ?? prepare(destination, options)
@@ -22,9 +23,11 @@ export function createPreparation(options: { allowPrivate: boolean }): (destinat
   }
 }
 
-function prepare({ sink }: Destination, { allowPrivate }: { allowPrivate: boolean }): Prepared | Failed {
+function prepare({ sink }: Destination, options: GuardOptions): Prepared | Failed {
   const url = URL.parse(sink.url)
-  if (!url || !isCallable(url, allowPrivate)) return failed('invalid_destination', 'The URL cannot be called.')
+  const fault = url ? callFault(url, options) : 'unusable'
+  if (fault === 'refused') return failed('refused_address', REFUSED)
+  if (!url || fault) return failed('invalid_destination', 'The URL cannot be called.')
   const headers = new Map<string, string>()
   const own = Object.entries(sink.headers).map(([name, header]) => ({ name, value: headerText(header) }))
   if (sink.auth) own.push({ name: authHeaderName(sink.auth), value: authHeaderValue(sink.auth) })
@@ -35,10 +38,4 @@ function prepare({ sink }: Destination, { allowPrivate }: { allowPrivate: boolea
     headers.set(name.toLowerCase(), value)
   }
   return { url, headers: Object.fromEntries(headers) }
-}
-
-/** Addresses are checked at the connection. */
-function isCallable(url: URL, allowPrivate: boolean): boolean {
-  const secure = url.protocol === 'https:' || (allowPrivate && url.protocol === 'http:')
-  return secure && url.username === '' && url.password === ''
 }
