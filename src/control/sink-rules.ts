@@ -12,7 +12,7 @@ export function webhookRules(options: { allowPrivate: boolean }): SinkRules {
     faults: ({ url, headers, auth }) => [
       ...urlFaults(url, options).map((message) => ({ path: '/url', message })),
       ...under('/headers', headersFaults(headers, auth ? authHeaderName(auth) : null)),
-      ...under('/auth', auth ? authFaults(auth) : []),
+      ...under('/auth', auth ? authFaults(auth, options) : []),
     ],
     destinationKey,
   }

@@ -29,10 +29,12 @@ export function takeSecrets(
 function keepingFault(place: SecretPlace, asked: SinkSettings, stored: SinkSettings | null): string[] {
   const known = stored !== null && secretPlaces(stored).some(({ field }) => field === place.field)
   if (!known) return [`must be the secret itself: none is stored that ${SECRET_MASK} could stand for`]
-  if (recipientOf(asked) !== recipientOf(stored)) return ['must be given anew: it would be sent to another host']
+  if (hostsOf(asked) !== hostsOf(stored)) return ['must be given anew: it would be sent to another host']
   return []
 }
 
-function recipientOf(sink: SinkSettings): string | null {
-  return URL.parse(sink.url)?.origin ?? null
+/** Where a sink's secrets are sent, or what is had for them. */
+function hostsOf({ url, auth }: SinkSettings): string {
+  const urls = [url, ...(auth?.kind === 'oauth2' ? [auth.token_url] : [])]
+  return urls.map((text) => URL.parse(text)?.origin).join(' ')
 }

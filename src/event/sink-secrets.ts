@@ -18,6 +18,7 @@ const SECRET_OF = {
   bearer: 'token',
   basic: 'password',
   api_key: 'value',
+  oauth2: 'client_secret',
 } as const satisfies Record<WebhookAuth['kind'], string>
 
 /** All places, each field once. */
@@ -51,6 +52,6 @@ export function pointerPart(name: string): string {
 
 function authWith(auth: WebhookAuth, textOf: (place: SecretPlace) => string): WebhookAuth {
   const name = SECRET_OF[auth.kind]
-  const text = new Map(Object.entries(auth)).get(name) ?? ''
+  const text = String(new Map<string, unknown>(Object.entries(auth)).get(name))
   return { ...auth, [name]: textOf({ field: `sink.auth.${name}`, path: `/auth/${name}`, text }) }
 }

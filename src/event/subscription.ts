@@ -24,6 +24,18 @@ export type WebhookAuth =
   | { kind: 'bearer'; token: string }
   | { kind: 'basic'; username: string; password: string }
   | { kind: 'api_key'; header: string; value: string }
+  | OAuth2Auth
+
+/** By a token of its own authorization server, had by the client credentials grant. */
+interface OAuth2Auth {
+  kind: 'oauth2'
+  token_url: string
+  client_id: string
+  client_secret: string
+  scope?: string | null
+  audience?: string | null
+  auth_method?: 'client_secret_basic' | 'client_secret_post'
+}
 
 /** Where to. A secret in it is masked (see sink-secrets.ts): what the API gives back and the database stores in the clear. */
 interface WebhookSinkSettings {

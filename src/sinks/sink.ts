@@ -39,6 +39,7 @@ export type FailureClass =
   | 'tls'
   | 'dns'
   | 'refused_address' // the address guard said no
+  | 'auth_failed' // what shows the receiver who sends could not be had
   | 'invalid_destination' // the stored settings cannot be used
   | 'payload' // the sink cannot carry this event
   | 'aborted' // its signal ended it early: that says nothing about the destination

@@ -2,7 +2,7 @@
 import type { SASLOptions } from '@platformatic/kafka'
 import { readAuthorities } from '../base/authorities.ts'
 import type { Clock } from '../base/clock.ts'
-import { tokenSource, type ClientCredentials, type TokenSource } from './token-source.ts'
+import { tokenSource, type BrokerCredentials, type TokenSource } from './token-source.ts'
 import type { KafkaConnection } from './wire.ts'
 
 export interface KafkaAccess {
@@ -14,7 +14,7 @@ export interface KafkaAccess {
   caCert: string | null
   sasl: { mechanism: 'SCRAM-SHA-256' | 'SCRAM-SHA-512' | 'PLAIN'; username: string; password: string } | null
   /** For OAUTHBEARER, in place of `sasl`. */
-  oauth: ClientCredentials | null
+  oauth: BrokerCredentials | null
 }
 
 /** Opens nothing yet. Rejects with one sentence when the authority's certificate cannot be read. */

@@ -2,13 +2,11 @@
 // most of its lifetime is over; a broker asks for the next one by ending the session, and one that cannot be renewed is used
 // as long as it is valid. Errors name the endpoint and what it answered, never the secret, a token or the answer's text.
 import { Agent, request } from 'undici'
+import { tokenIn, tokenRequest, type ClientCredentials } from '../base/client-credentials.ts'
 import type { Clock } from '../base/clock.ts'
 
-export interface ClientCredentials {
+export interface BrokerCredentials extends ClientCredentials {
   tokenUrl: string
-  clientId: string
-  clientSecret: string
-  scope: string | null
 }
 
 export interface TokenSourceParts {
@@ -43,7 +41,7 @@ const MOST_BYTES = 64 << 10
 const RENEW_AFTER = 0.7
 
 /** Asks for nothing before the first token is needed. */
-export function tokenSource(credentials: ClientCredentials, parts: TokenSourceParts): TokenSource {
+export function tokenSource(credentials: BrokerCredentials, parts: TokenSourceParts): TokenSource {
   let held: Token | null = null
   let fetching: Promise<Token> | null = null
   const token = async (): Promise<string> => {
@@ -65,50 +63,23 @@ export function tokenSource(credentials: ClientCredentials, parts: TokenSourcePa
   return { token, forget }
 }
 
-async function fetchToken(credentials: ClientCredentials, { clock, authorities }: TokenSourceParts): Promise<Token> {
-  const { tokenUrl, clientId, clientSecret, scope } = credentials
+async function fetchToken(credentials: BrokerCredentials, { clock, authorities }: TokenSourceParts): Promise<Token> {
+  const { tokenUrl } = credentials
   const agent = new Agent({ connect: authorities ? { ca: authorities } : {}, maxResponseSize: MOST_BYTES })
   const asked = clock.now()
   try {
-    const { statusCode, body } = await request(tokenUrl, {
+    const { statusCode: status, body } = await request(tokenUrl, {
       dispatcher: agent,
       method: 'POST',
-      headers: {
-        accept: 'application/json',
-        authorization: `Basic ${Buffer.from(`${formEncoded(clientId)}:${formEncoded(clientSecret)}`).toString('base64')}`,
-        'content-type': 'application/x-www-form-urlencoded',
-      },
-      body: new URLSearchParams({ grant_type: 'client_credentials', ...(scope !== null && { scope }) }).toString(),
+      ...tokenRequest(credentials),
       signal: AbortSignal.timeout(ANSWER_MS),
     })
-    return tokenIn(await body.text(), { statusCode, asked })
+    const { text, lifetimeMs } = tokenIn({ status, text: await body.text() })
+    const lifetime = lifetimeMs ?? 0
+    return { text, renewAt: asked + lifetime * RENEW_AFTER, expiresAt: asked + lifetime }
   } catch (error) {
     throw new TokenError(`no token can be had from ${new URL(tokenUrl).host}`, { cause: error })
   } finally {
     await agent.destroy()
   }
-}
-
-function tokenIn(text: string, { statusCode, asked }: { statusCode: number; asked: number }): Token {
-  const answer = parsed(text)
-  const { access_token: token, expires_in: seconds, error } = answer
-  const reason = typeof error === 'string' && /^[a-z_]{1,50}$/.test(error) ? ` (${error})` : ''
-  if (statusCode !== 200) throw new Error(`it answers ${statusCode}${reason}`)
-  // A token travels between control characters: one that holds any would be taken for something else.
-  if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token)) throw new Error('its answer holds no access_token')
-  const lifetime = typeof seconds === 'number' && seconds > 0 ? seconds * 1_000 : 0
-  return { text: token, renewAt: asked + lifetime * RENEW_AFTER, expiresAt: asked + lifetime }
-}
-
-function parsed(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? { ...value } : {}
-  } catch {
-    return {}
-  }
-}
-
-function formEncoded(text: string): string {
-  return new URLSearchParams({ '': text }).toString().slice(1)
 }

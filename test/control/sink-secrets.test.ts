@@ -19,6 +19,18 @@ const kinds: { auth: Record<string, string>; secret: string }[] = [
   { auth: { kind: 'bearer', token: 'planted-token' }, secret: 'token' },
   { auth: { kind: 'basic', username: 'hub ü', password: 'planted pass: word ü' }, secret: 'password' },
   { auth: { kind: 'api_key', header: 'X-Api-Key', value: 'planted-value' }, secret: 'value' },
+  {
+    auth: {
+      kind: 'oauth2',
+      token_url: 'https://login.example.com/token',
+      client_id: 'hub',
+      client_secret: 'planted-secret',
+      scope: 'a b',
+      audience: 'https://core.example.com',
+      auth_method: 'client_secret_post',
+    },
+    secret: 'client_secret',
+  },
 ]
 
 async function create(sink: object): Promise<CreatedSubscription> {
@@ -183,6 +195,37 @@ describe('credentials of a sink', () => {
   for (const [what, auth, paths] of faults) {
     test(`have their faults told: ${what}`, async () => assertFaults(await post({ auth }), paths))
   }
+
+  const oauth2 = { kind: 'oauth2', token_url: 'https://login.example.com/', client_id: 'hub', client_secret: 'x' }
+  const oauth2Faults: [string, object, string][] = [
+    ['plain http', { token_url: 'http://login.example.com/' }, 'token_url'],
+    ['a metadata service', { token_url: 'https://169.254.169.254/latest' }, 'token_url'],
+    ['a private address', { token_url: 'https://[::ffff:10.0.0.1]/' }, 'token_url'],
+    ['this host', { token_url: 'https://localhost/token' }, 'token_url'],
+    ['credentials in the URL', { token_url: 'https://u:p@login.example.com/' }, 'token_url'],
+    ['no URL', { token_url: 'login' }, 'token_url'],
+    ['an empty client', { client_id: '' }, 'client_id'],
+    ['a client with a line end', { client_id: 'a\n' }, 'client_id'],
+    ['no secret', { client_secret: '' }, 'client_secret'],
+    ['a scope with two spaces', { scope: 'a  b' }, 'scope'],
+    ['a scope with quotes', { scope: 'a "b"' }, 'scope'],
+    ['an empty audience', { audience: '' }, 'audience'],
+    ['another way to ask', { auth_method: 'private_key_jwt' }, 'auth_method'],
+  ]
+  for (const [what, given, field] of oauth2Faults) {
+    test(`have their faults told: a token endpoint with ${what}`, async () => {
+      assertFaults(await post({ auth: { ...oauth2, ...given } }), [`/sink/auth/${field}`])
+    })
+  }
+
+  test('of a token endpoint must be given anew for another endpoint, and its options can be taken back', async () => {
+    const { id } = await create({ auth: { ...oauth2, scope: 'a', audience: null } })
+    const elsewhere = { token_url: 'https://thief.example.net/' }
+    assertFaults(await patch(id, { sink: { auth: elsewhere } }), ['/sink/auth/client_secret'])
+    await changed(id, { sink: { auth: { token_url: `${oauth2.token_url}v2`, scope: null } } })
+    const { audience: _, ...auth } = (await replica()(id)).auth as Record<string, unknown>
+    assert.deepEqual(auth, { ...oauth2, token_url: `${oauth2.token_url}v2` })
+  })
 
   test('take their header for themselves', async () => {
     const headers = { Authorization: { value: 'x', secret: true }, 'x-key': 'y' }

@@ -28,7 +28,7 @@ const Visible = (noun: string, maxLength: number) =>
   })
 const Secret = (noun: string) => ({ ...Visible(noun, 4096), description: writeOnly })
 
-const AuthKind = <T extends string>(kind: T) => Type.Literal(kind, { title: 'one of bearer, basic, api_key' })
+const AuthKind = <T extends string>(kind: T) => Type.Literal(kind, { title: 'one of bearer, basic, api_key, oauth2' })
 
 const Bearer = Type.Object({ kind: AuthKind('bearer'), token: Secret('a token') }, closed)
 const Basic = Type.Object(
@@ -55,12 +55,48 @@ const ApiKey = Type.Object(
   closed,
 )
 
-const Auth = Type.Union([Bearer, Basic, ApiKey], {
+/** By RFC 6749, appendix A; visible characters and the space. */
+const ClientText = (noun: string, maxLength: number) =>
+  Type.String({
+    pattern: `^[\\x20-\\x7e]{1,${maxLength}}$`,
+    title: `${noun} of 1 to ${maxLength} printable ASCII characters`,
+  })
+const OAuth2 = Type.Object(
+  {
+    kind: AuthKind('oauth2'),
+    token_url: Type.String({ description: 'By the rules of `url`: the hub calls it like a receiver.' }),
+    client_id: ClientText('a client id', 1024),
+    client_secret: { ...ClientText('a client secret', 4096), description: writeOnly },
+    scope: Type.Optional(
+      Nullable(
+        Type.String({
+          pattern: '^(?=.{1,1024}$)[\\x21\\x23-\\x5b\\x5d-\\x7e]+( [\\x21\\x23-\\x5b\\x5d-\\x7e]+)*$',
+          title: 'a scope: words with one space between them, of at most 1024 characters',
+          examples: ['events:write'],
+        }),
+      ),
+    ),
+    audience: Type.Optional(Nullable(ClientText('an audience', 1024))),
+    auth_method: Type.Optional(
+      Type.Enum(['client_secret_basic', 'client_secret_post'], {
+        default: 'client_secret_basic',
+        description: 'Whether the client secret is sent in the `authorization` header or in the body.',
+      }),
+    ),
+  },
+  {
+    ...closed,
+    description: 'Client credentials grant (RFC 6749): each request carries a bearer token that is had with them.',
+  },
+)
+
+const Auth = Type.Union([Bearer, Basic, ApiKey, OAuth2], {
   description: 'How the hub authenticates at the receiver, beside the signatures. Null: not at all.',
   examples: [
     { kind: 'bearer', token: 's3cr3t' },
     { kind: 'basic', username: 'hub', password: 's3cr3t' },
     { kind: 'api_key', header: 'x-api-key', value: 's3cr3t' },
+    { kind: 'oauth2', token_url: 'https://login.example.com/oauth2/token', client_id: 'hub', client_secret: 's3cr3t' },
   ],
 })
 

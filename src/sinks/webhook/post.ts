@@ -18,6 +18,8 @@ export interface Post {
   body: Buffer
   /** Until the answer's headers, 1–60000 ms. */
   timeoutMs: number
+  /** How much of the answer's body is kept; 4 KiB when it is not said. */
+  keepBytes?: number
 }
 
 export interface Answer {
@@ -25,7 +27,7 @@ export interface Answer {
   status: number
   /** The header as it stood. */
   retryAfter: string | null
-  /** Its first bytes, at most `MAX_RESPONSE_BYTES`. */
+  /** Its first bytes, as many as were asked for. */
   body: Buffer
 }
 
@@ -43,7 +45,7 @@ export function createAgent(options: ConnectorOptions): Agent {
 
 /** Never rejects. Takes `timeoutMs` and `BODY_PATIENCE_MS` at most; follows no redirect. */
 export async function post(agent: Agent, request: Post, signal: AbortSignal): Promise<Answer | Failed> {
-  const { url, headers, body, timeoutMs } = request
+  const { url, headers, body, timeoutMs, keepBytes = MAX_RESPONSE_BYTES } = request
   const limit = new AbortController()
   let timer = setTimeout(() => limit.abort(), timeoutMs)
   try {
@@ -58,7 +60,7 @@ export async function post(agent: Agent, request: Post, signal: AbortSignal): Pr
     clearTimeout(timer)
     timer = setTimeout(() => limit.abort(), BODY_PATIENCE_MS)
     const retryAfter = [answer.headers['retry-after'] ?? null].flat()[0] ?? null
-    return { kind: 'answer', status: answer.statusCode, retryAfter, body: await readStart(answer.body) }
+    return { kind: 'answer', status: answer.statusCode, retryAfter, body: await readStart(answer.body, keepBytes) }
   } catch (error) {
     if (signal.aborted) return failed('aborted', 'The hub ended the attempt before an answer had come.')
     if (limit.signal.aborted) return failed('timeout', `No answer came within ${timeoutMs} ms.`)
@@ -68,7 +70,7 @@ export async function post(agent: Agent, request: Post, signal: AbortSignal): Pr
   }
 }
 
-async function readStart(body: AsyncIterable<Buffer>): Promise<Buffer> {
+async function readStart(body: AsyncIterable<Buffer>, keepBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let size = 0
   try {
@@ -81,5 +83,5 @@ async function readStart(body: AsyncIterable<Buffer>): Promise<Buffer> {
   } catch {
     // Cut off, by the other side or by a limit: what has come is what there is.
   }
-  return Buffer.concat(chunks, Math.min(size, MAX_RESPONSE_BYTES))
+  return Buffer.concat(chunks, Math.min(size, keepBytes))
 }

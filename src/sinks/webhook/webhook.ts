@@ -4,12 +4,14 @@ import type { Agent } from 'undici'
 import { messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/log.ts'
 import type { AttemptRequest, Destination, Outcome, ProbeRequest, Sink } from '../sink.ts'
+import { bearer } from './auth.ts'
 import { encodeEvent } from './cloudevents.ts'
 import type { ConnectorOptions } from './connector.ts'
 import { failed, type Failed } from './failures.ts'
 import { messageHeaders, type WebhookMessage } from './headers.ts'
-import { createAgent, post, type Answer } from './post.ts'
+import { createAgent, post, type Answer, type Post } from './post.ts'
 import { createPreparation, type Prepared } from './prepare.ts'
+import { Tokens, type TokenGrant } from './tokens.ts'
 import { traceHeaders } from './trace.ts'
 import { VERIFICATION_EVENT_TYPE, echoes, newChallenge, verificationBody } from './verification.ts'
 
@@ -19,19 +21,31 @@ export interface WebhookSinkOptions extends ConnectorOptions {
   log: Log
 }
 
-interface Webhook extends WebhookSinkOptions {
+interface Webhook {
+  log: Log
+  userAgent: string
   agent: Agent
+  tokens: Tokens
   prepare: (destination: Destination) => Prepared | Failed
 }
 
 export function createWebhookSink(options: WebhookSinkOptions): Sink {
-  const webhook: Webhook = { ...options, agent: createAgent(options), prepare: createPreparation(options) }
+  const { log, allowPrivate, userAgentVersion } = options
+  const userAgent = `streaming-hub/${userAgentVersion}`
+  const agent = createAgent(options)
+  const prepare = createPreparation({ allowPrivate, userAgent })
+  const webhook: Webhook = { log, userAgent, agent, tokens: new Tokens(agent), prepare }
   let closed: Promise<void> | undefined
   return {
     deliver: (attempt, signal) => guarded(webhook, attempt.destination, () => deliver(webhook, attempt, signal)),
     probe: (request, signal) => guarded(webhook, request.destination, () => probe(webhook, request, signal)),
-    close: () => (closed ??= webhook.agent.close()),
+    close: () => (closed ??= close(webhook)),
   }
+}
+
+async function close({ tokens, agent }: Webhook): Promise<void> {
+  tokens.close()
+  await agent.close()
 }
 
 async function deliver(webhook: Webhook, attempt: AttemptRequest, signal: AbortSignal): Promise<Outcome> {
@@ -78,14 +92,32 @@ async function send(
   destination: Destination,
   { message, signal }: { message: WebhookMessage; signal: AbortSignal },
 ): Promise<Answer | Failed> {
+  const { timeoutMs, signingKeys } = destination
   const prepared = webhook.prepare(destination)
   if ('kind' in prepared) return prepared
-  const { url } = prepared
-  const { signingKeys } = destination
-  const sender = { signingKeys, userAgent: `streaming-hub/${webhook.userAgentVersion}`, headers: prepared.headers }
-  const headers = messageHeaders(sender, message)
+  const { url, grant, headers: own } = prepared
+  const headers = messageHeaders({ signingKeys, userAgent: webhook.userAgent, headers: own }, message)
   if (!headers) return failed('invalid_destination', 'There is no valid signing secret.')
-  return post(webhook.agent, { url, headers, body: message.body, timeoutMs: destination.timeoutMs }, signal)
+  const request = { url, headers, body: message.body, timeoutMs }
+  if (!grant) return await post(webhook.agent, request, signal)
+  return await postWithToken(webhook, { request, grant, now: message.now }, signal)
+}
+
+/** The token's time counts as the attempt's. */
+async function postWithToken(
+  { agent, tokens }: Webhook,
+  { request, grant, now }: { request: Post; grant: TokenGrant; now: number },
+  signal: AbortSignal,
+): Promise<Answer | Failed> {
+  const started = performance.now()
+  const { timeoutMs } = request
+  const token = await tokens.get(grant, { now, timeoutMs, signal })
+  if (typeof token !== 'string') return token
+  const headers = { ...request.headers, authorization: bearer(token) }
+  const left = Math.max(1, Math.ceil(timeoutMs - (performance.now() - started)))
+  const answer = await post(agent, { ...request, headers, timeoutMs: left }, signal)
+  if (answer.kind === 'answer' && answer.status === 401) tokens.forget(grant, token)
+  return answer
 }
 
 function outcomeOf(answer: Answer | Failed): Outcome {
