@@ -9,6 +9,7 @@ export const errorCatalogue = {
   method_not_allowed: { status: 405, retryable: false, title: 'The path does not take this method' },
   request_timeout: { status: 408, retryable: true, title: 'The request took too long to arrive' },
   conflict: { status: 409, retryable: false, title: 'The object is not in a state that allows this' },
+  precondition_failed: { status: 412, retryable: false, title: 'The object is in another version than was asked for' },
   payload_too_large: { status: 413, retryable: false, title: 'The body is too large' },
   unsupported_media_type: { status: 415, retryable: false, title: 'The content type is not supported' },
   unprocessable: { status: 422, retryable: false, title: 'The request is well-formed but cannot be carried out' },

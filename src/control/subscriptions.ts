@@ -1,6 +1,7 @@
 // What can be done to a subscription. Every change is one transaction: the row is locked, what it becomes is decided by pure
 // functions, and the lane is told, so that the change takes effect on what is queued. Locks: subscription, destination, lane, turn.
 import { randomUUIDv7 } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../base/clock.ts'
 import { HubError } from '../base/errors.ts'
 import type { Subscription } from '../event/subscription.ts'
@@ -19,6 +20,7 @@ import {
   updateSubscription,
 } from '../store/subscriptions.ts'
 import type { TenantDatabase } from '../store/tenant.ts'
+import { insist, NO_CONDITIONS, type Conditions } from './preconditions.ts'
 import type { NewSecret } from './sink-secrets.ts'
 import type { SinkRules, SubscriptionDraft, Wish } from './subscription-draft.ts'
 
@@ -45,6 +47,7 @@ export async function createSubscription(
     verificationState: 'pending',
     disabledReason: null,
     disabledAt: null,
+    disabledByOwner: false,
     version: 1,
     createdAt: now,
     updatedAt: now,
@@ -55,6 +58,12 @@ export async function createSubscription(
   return { subscription, signingSecret: text }
 }
 
+/** Which one is to be changed, and in which version. */
+export interface Target {
+  id: string
+  conditions: Conditions
+}
+
 /** Throws `not_found`. */
 export async function getSubscription(db: TenantDatabase, id: string): Promise<Subscription> {
   return (await findSubscription(db, id)) ?? notFound()
@@ -62,21 +71,45 @@ export async function getSubscription(db: TenantDatabase, id: string): Promise<S
 
 /**
  * Changes what `wishOf` makes of the stored one. Another address has to be verified again before anything is sent to it; other
- * credentials have not. Throws `not_found`.
+ * credentials have not. What comes to the same is no change. Throws `not_found`, `precondition_failed`.
  */
 export async function editSubscription(
   db: TenantDatabase,
-  { id, wishOf }: { id: string; wishOf: (current: Subscription) => Wish },
+  { wishOf, ...target }: Target & { wishOf: (current: Subscription) => Wish },
   deps: SubscriptionDeps,
 ): Promise<Subscription> {
   const decide = async (current: Subscription): Promise<Subscription> => {
     const { draft, secrets } = wishOf(current)
+    if (secrets.length === 0 && isAsItWas(current, draft)) return current
     const subscription = edited(current, draft)
     const hadSecrets = secretPlaces(current.sink).length > 0
     if (hadSecrets || secrets.length > 0) await keepSinkSecrets(db, { subscription, secrets }, deps)
     return subscription
   }
-  return await change(db, { id, decide }, deps)
+  return await change(db, { ...target, decide }, deps)
+}
+
+/**
+ * Switches it off in its owner's name: it matches nothing, what is queued for it is held, and no verification enables it. One that its
+ * owner has switched off stays as it is. Throws `not_found`, `precondition_failed`.
+ */
+export async function pauseSubscription(
+  db: TenantDatabase,
+  { reason, ...target }: Target & { reason: string | null },
+  deps: SubscriptionDeps,
+): Promise<Subscription> {
+  const now = new Date(deps.clock.now())
+  return await change(db, { ...target, decide: (current) => paused(current, reason, now) }, deps)
+}
+
+/** Switches it on, whoever had switched it off, and forgets its failure streak. Throws `not_found`, `precondition_failed`. */
+export async function resumeSubscription(
+  db: TenantDatabase,
+  target: Target,
+  deps: SubscriptionDeps,
+): Promise<Subscription> {
+  const decide = (current: Subscription) => (current.enabled ? current : { ...current, enabled: true, ...NOT_DISABLED })
+  return await change(db, { ...target, decide }, deps)
 }
 
 /**
@@ -93,16 +126,16 @@ export async function recordProbe(
     recorded = JSON.stringify(current.sink) === JSON.stringify(probed.sink)
     return recorded ? afterProbe(current, worked) : current
   }
-  const subscription = await change(db, { id: probed.id, decide }, deps)
+  const subscription = await change(db, { id: probed.id, conditions: NO_CONDITIONS, decide }, deps)
   return { subscription, recorded }
 }
 
-/** A new signing secret; those before it go on signing for `overlapMs` at most. Throws `not_found`. */
+/** A new signing secret; those before it go on signing for `overlapMs` at most. Throws `not_found`, `precondition_failed`. */
 export async function rotateSigningSecret(
   db: TenantDatabase,
-  { id, overlapMs }: { id: string; overlapMs: number },
+  { id, conditions, overlapMs }: Target & { overlapMs: number },
   deps: SubscriptionDeps,
-): Promise<{ signingSecret: string; oldUntil: Date }> {
+): Promise<{ subscription: Subscription; signingSecret: string; oldUntil: Date }> {
   const now = new Date(deps.clock.now())
   const oldUntil = new Date(now.getTime() + overlapMs)
   const { text, sealed } = await newSealedSecret({ tenantId: db.tenantId, id }, deps.secrets)
@@ -111,30 +144,35 @@ export async function rotateSigningSecret(
     await rotateSecret(db, rotation)
     return { ...current }
   }
-  await change(db, { id, decide }, deps)
-  return { signingSecret: text, oldUntil }
+  const subscription = await change(db, { id, conditions, decide }, deps)
+  return { subscription, signingSecret: text, oldUntil }
 }
 
-/** From here on it matches nothing and is not found; what is queued for it is cancelled by and by. Throws `not_found`. */
+/** From here on it matches nothing and is not found; what is queued for it is cancelled by and by. Throws `not_found`, `precondition_failed`. */
 export async function deleteSubscription(
   db: TenantDatabase,
-  id: string,
+  { id, conditions }: Target,
   { clock }: Pick<SubscriptionDeps, 'clock'>,
 ): Promise<void> {
   const current = (await lockSubscription(db, id)) ?? notFound()
+  insist(current, conditions)
   await markDeleted(db, { id: current.id, now: new Date(clock.now()) })
   await renewLane(db, { subscriptionId: current.id, freshStart: false })
   await wakeLanes(db, [current.id])
 }
 
-interface Change {
-  id: string
+interface Change extends Target {
   /** Answers the very object that it was given when there is nothing to change. */
   decide: (current: Subscription) => Subscription | Promise<Subscription>
 }
 
-async function change(db: TenantDatabase, { id, decide }: Change, { clock }: SubscriptionDeps): Promise<Subscription> {
+async function change(
+  db: TenantDatabase,
+  { id, conditions, decide }: Change,
+  { clock }: Pick<SubscriptionDeps, 'clock'>,
+): Promise<Subscription> {
   const current = (await lockSubscription(db, id)) ?? notFound()
+  insist(current, conditions)
   const decided = await decide(current)
   if (decided === current) return current
   const next = { ...decided, version: current.version + 1, updatedAt: new Date(clock.now()) }
@@ -146,22 +184,38 @@ async function change(db: TenantDatabase, { id, decide }: Change, { clock }: Sub
   return next
 }
 
+const NOT_DISABLED = { disabledReason: null, disabledAt: null, disabledByOwner: false }
+
+/** Compared as it is stored. */
+function isAsItWas(current: Subscription, draft: SubscriptionDraft): boolean {
+  return Object.entries(draft).every(([name, value]) =>
+    isDeepStrictEqual(value, new Map(Object.entries(current)).get(name)),
+  )
+}
+
 function edited(current: Subscription, draft: SubscriptionDraft): Subscription {
   const moved = draft.destinationKey !== current.destinationKey
   return {
     ...current,
     ...draft,
     verificationState: moved ? 'pending' : current.verificationState,
-    ...(draft.enabled && { disabledReason: null, disabledAt: null }),
+    ...(draft.enabled && NOT_DISABLED),
   }
 }
 
+function paused(current: Subscription, reason: string | null, now: Date): Subscription {
+  const isItsOwners = current.disabledReason === null || current.disabledByOwner
+  if (!current.enabled && isItsOwners) return current
+  const why = reason === null ? NOT_DISABLED : { disabledReason: reason, disabledAt: now, disabledByOwner: true }
+  return { ...current, enabled: false, ...why }
+}
+
 function afterProbe(current: Subscription, worked: boolean): Subscription {
-  const { verificationState, disabledReason } = current
+  const { verificationState, disabledReason, disabledByOwner } = current
   if (!worked) return verificationState === 'pending' ? { ...current, verificationState: 'failed' } : current
-  if (verificationState === 'active' && disabledReason === null) return current
-  const enabled = current.enabled || disabledReason !== null
-  return { ...current, verificationState: 'active', enabled, disabledReason: null, disabledAt: null }
+  const isDisabledByHub = disabledReason !== null && !disabledByOwner
+  if (verificationState === 'active' && !isDisabledByHub) return current
+  return { ...current, verificationState: 'active', ...(isDisabledByHub && { enabled: true, ...NOT_DISABLED }) }
 }
 
 /** Of a sink without secrets none stay. */

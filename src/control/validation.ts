@@ -1,5 +1,5 @@
 // Requests are checked against their TypeBox schemas; every fault is told at once, with where it is: a JSON pointer into the
-// body, `?name` of a query parameter, `:name` of the path. Where a schema node has a `title`, it completes "must be …".
+// body, `?name` of a query parameter, `:name` of the path, a header by its name. Where a schema node has a `title`, it completes "must be …".
 import type { FastifySchemaCompiler } from 'fastify'
 import type { Static, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
@@ -56,6 +56,7 @@ function outcome(check: () => unknown): { value: unknown } | { error: Error } {
 function pathOf(httpPart: string | undefined): (pointer: string) => string {
   if (httpPart === 'querystring') return (pointer) => `?${pointer.slice(1)}`
   if (httpPart === 'params') return (pointer) => `:${pointer.slice(1)}`
+  if (httpPart === 'headers') return (pointer) => pointer.slice(1)
   return (pointer) => pointer
 }
 

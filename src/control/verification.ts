@@ -5,6 +5,7 @@ import type { Log } from '../base/log.ts'
 import type { Subscription } from '../event/subscription.ts'
 import type { Outcome } from '../sinks/sink.ts'
 import type { AsTenant } from '../store/tenant.ts'
+import { insist, NO_CONDITIONS, type Conditions } from './preconditions.ts'
 import { getSubscription, recordProbe, type SubscriptionDeps } from './subscriptions.ts'
 
 /** More probes than these do not go on behind answers: their owners ask for them. */
@@ -17,10 +18,11 @@ export interface VerificationDeps extends SubscriptionDeps {
   probe(subscription: Subscription, signal: AbortSignal): Promise<Outcome>
 }
 
-/** Which subscription, and whose. */
+/** Which subscription, whose, and in which version when the probe begins. */
 interface Verified {
   tenantId: string
   id: string
+  conditions?: Conditions
 }
 
 export class Verification {
@@ -32,10 +34,11 @@ export class Verification {
     this.#deps = deps
   }
 
-  /** Throws `not_found`, and `conflict` when the sink was changed meanwhile. */
+  /** Throws `not_found`, `precondition_failed`, and `conflict` when the sink was changed meanwhile. */
   async verify(object: Verified): Promise<{ outcome: Outcome; subscription: Subscription }> {
     const { asTenant } = this.#deps
     const probed = await asTenant(object, (db) => getSubscription(db, object.id))
+    insist(probed, object.conditions ?? NO_CONDITIONS)
     this.#goOn()
     const outcome = await this.#deps.probe(probed, this.#stopping.signal)
     this.#goOn()

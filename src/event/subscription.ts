@@ -63,7 +63,10 @@ export interface Subscription extends EventFilter {
   retrySchedule: unknown
   /** How long one attempt may take, 1000–60000 ms. */
   timeoutMs: number
+  /** Why it is switched off: the hub's reason, or its owner's; null: its owner gave none. */
   disabledReason: string | null
+  /** The reason is its owner's: no verification enables it again. */
+  disabledByOwner: boolean
   disabledAt: Date | null
   metadata: Record<string, unknown>
   /** Rises with every change; what is queued is delivered by the newest one. */

@@ -23,16 +23,16 @@ export async function insertSubscription(db: TenantDatabase, { subscription, sec
 const INSERT_SUBSCRIPTION = `
 with subscription_row as (
   insert into subscription (id, tenant_id, name, enabled, verification_state, origin, event_types, schema_major, sink, destination_key,
-    content_mode, ordering, retry_schedule, timeout_ms, disabled_reason, disabled_at, metadata, version, updated_at, created_at)
-  values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+    content_mode, ordering, retry_schedule, timeout_ms, disabled_reason, disabled_at, disabled_by_owner, metadata, version, updated_at, created_at)
+  values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 ), patterns as (
   insert into subscription_pattern (tenant_id, pattern, subscription_id) select distinct $2, p, $1::uuid from unnest($7::text[]) p
 ), secret as (
-  insert into subscription_secret (id, subscription_id, tenant_id, field, sealed, created_at) values (uuid7($20), $1, $2, $21, $22, $20)
+  insert into subscription_secret (id, subscription_id, tenant_id, field, sealed, created_at) values (uuid7($21), $1, $2, $22, $23, $21)
 ), destination_row as (
   insert into destination (tenant_id, destination_key) values ($2, $10) on conflict do nothing
 ), lane_row as (
-  insert into lane (subscription_id, tenant_id, destination_key, version, state) values ($1, $2, $10, $18, 'held')
+  insert into lane (subscription_id, tenant_id, destination_key, version, state) values ($1, $2, $10, $19, 'held')
 )
 insert into tenant_turn (tenant_id) values ($2) on conflict do nothing`
 
@@ -93,7 +93,7 @@ const UPDATE_SUBSCRIPTION = `
 with updated as (
   update subscription set name = $3, enabled = $4, verification_state = $5, origin = $6, event_types = $7, schema_major = $8, sink = $9,
     destination_key = $10, content_mode = $11, ordering = $12, retry_schedule = $13, timeout_ms = $14, disabled_reason = $15,
-    disabled_at = $16, metadata = $17, version = $18, updated_at = $19
+    disabled_at = $16, disabled_by_owner = $17, metadata = $18, version = $19, updated_at = $20
   where id = $1 and tenant_id = $2
 ), dropped as (
   delete from subscription_pattern where subscription_id = $1 and pattern <> all($7::text[])
@@ -197,6 +197,7 @@ interface SubscriptionRow {
   timeout_ms: number
   disabled_reason: string | null
   disabled_at: Date | null
+  disabled_by_owner: boolean
   metadata: Record<string, unknown>
   version: number
   created_at: Date
@@ -221,6 +222,7 @@ function subscriptionOf(row: SubscriptionRow): Subscription {
     timeoutMs: row.timeout_ms,
     disabledReason: row.disabled_reason,
     disabledAt: row.disabled_at,
+    disabledByOwner: row.disabled_by_owner,
     metadata: row.metadata,
     version: row.version,
     createdAt: row.created_at,
@@ -228,7 +230,7 @@ function subscriptionOf(row: SubscriptionRow): Subscription {
   }
 }
 
-/** $1 to $19 of the statements that write a subscription. */
+/** $1 to $20 of the statements that write a subscription. */
 function columnsOf(s: Subscription): unknown[] {
   return [
     s.id,
@@ -247,6 +249,7 @@ function columnsOf(s: Subscription): unknown[] {
     s.timeoutMs,
     s.disabledReason,
     s.disabledAt,
+    s.disabledByOwner,
     JSON.stringify(s.metadata),
     s.version,
     s.updatedAt,

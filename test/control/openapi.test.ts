@@ -71,6 +71,8 @@ describe('the API’s document', () => {
       'DELETE /v1/subscriptions/{id}',
       'POST /v1/subscriptions/{id}/verify',
       'POST /v1/subscriptions/{id}/rotate-secret',
+      'POST /v1/subscriptions/{id}/pause',
+      'POST /v1/subscriptions/{id}/resume',
       'GET /v1/subscriptions/{id}/deliveries',
       'GET /v1/deliveries/{id}',
       'POST /v1/deliveries/{id}/retry',

@@ -49,6 +49,7 @@ async function store(given: Partial<Subscription> = {}): Promise<Subscription> {
     retrySchedule: null,
     timeoutMs: 30_000,
     disabledReason: null,
+    disabledByOwner: false,
     disabledAt: null,
     metadata: {},
     version: 1,

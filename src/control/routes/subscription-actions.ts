@@ -3,11 +3,18 @@ import { listDeliveries } from '../../store/deliveries.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
-import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
+import { conditionsOf, entityTag } from '../preconditions.ts'
+import { ConditionalHeaders, DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { DeliveryQuery, DeliverySchema } from '../schemas/delivery.ts'
-import { RotateSecret, SecretRotated, VerificationSchema } from '../schemas/subscription.ts'
+import {
+  PauseSubscription,
+  RotateSecret,
+  SecretRotated,
+  SubscriptionSchema,
+  VerificationSchema,
+} from '../schemas/subscription.ts'
 import { durationMs } from '../subscription-draft.ts'
-import { getSubscription, rotateSigningSecret } from '../subscriptions.ts'
+import { getSubscription, pauseSubscription, resumeSubscription, rotateSigningSecret } from '../subscriptions.ts'
 import { viewDelivery } from '../views/delivery.ts'
 import { viewSubscription } from '../views/subscription.ts'
 import type { SubscriptionRouteDeps } from './subscriptions.ts'
@@ -19,6 +26,8 @@ const DEFAULT_OVERLAP = '24h'
 export function subscriptionActionRoutes(api: Api, deps: SubscriptionRouteDeps): void {
   addVerify(api, deps)
   addRotateSecret(api, deps)
+  addPause(api, deps)
+  addResume(api, deps)
   addListDeliveries(api, deps)
 }
 
@@ -26,18 +35,25 @@ function addVerify(api: Api, { verification }: SubscriptionRouteDeps): void {
   api.route({
     method: 'POST',
     url: '/v1/subscriptions/:id/verify',
-    config: { access: 'subscriptions:write', limit: 'aggressive', problems: ['not_found', 'conflict'] },
+    config: {
+      access: 'subscriptions:write',
+      limit: 'aggressive',
+      problems: ['not_found', 'conflict', 'precondition_failed'],
+    },
     schema: {
       operationId: 'verifySubscription',
       summary: 'Probe the destination now',
       description: 'Success makes it active, and enables again what the hub had switched off. Waits for the receiver.',
       tags: ['subscriptions'],
       params: IdParams,
+      headers: ConditionalHeaders,
       response: { 200: refer(VerificationSchema) },
     },
-    handler: async (request) => {
-      const object = { tenantId: callerOf(request).tenantId, id: request.params.id }
+    handler: async (request, reply) => {
+      const { tenantId } = callerOf(request)
+      const object = { tenantId, id: request.params.id, conditions: conditionsOf(request.headers) }
       const { outcome, subscription } = await verification.verify(object)
+      reply.header('etag', entityTag(subscription))
       const failure = outcome.kind === 'failed' ? outcome : null
       return {
         verified: failure === null,
@@ -55,25 +71,83 @@ function addRotateSecret(api: Api, deps: SubscriptionRouteDeps): void {
   api.route({
     method: 'POST',
     url: '/v1/subscriptions/:id/rotate-secret',
-    config: { access: 'subscriptions:write', limit: 'aggressive', problems: ['not_found'] },
+    config: { access: 'subscriptions:write', limit: 'aggressive', problems: ['not_found', 'precondition_failed'] },
     schema: {
       operationId: 'rotateSecret',
       summary: 'A new signing secret; the old one signs too while the overlap lasts',
       description: 'The overlap is 24h when none is given, and 30d at most; with `0s` the old ones end at once.',
       tags: ['subscriptions'],
       params: IdParams,
+      headers: ConditionalHeaders,
       body: RotateSecret,
       response: { 200: refer(SecretRotated) },
     },
     preValidation: async (request) => {
       request.body ??= {}
     },
-    handler: async (request) => {
-      const rotation = { id: request.params.id, overlapMs: durationMs(request.body.overlap ?? DEFAULT_OVERLAP) }
-      const { signingSecret, oldUntil } = await deps.asTenant(callerOf(request), (db) =>
+    handler: async (request, reply) => {
+      const target = { id: request.params.id, conditions: conditionsOf(request.headers) }
+      const rotation = { ...target, overlapMs: durationMs(request.body.overlap ?? DEFAULT_OVERLAP) }
+      const { subscription, signingSecret, oldUntil } = await deps.asTenant(callerOf(request), (db) =>
         rotateSigningSecret(db, rotation, deps),
       )
+      reply.header('etag', entityTag(subscription))
       return { signing_secret: signingSecret, old_secrets_expire_at: oldUntil.toISOString() }
+    },
+  })
+}
+
+const WHILE_DISABLED = `While it is off it matches nothing: events that arrive then are stored and can be pulled, but no delivery is ever made of
+them. What was queued before is held, and goes on when it is on again.`
+
+function addPause(api: Api, deps: SubscriptionRouteDeps): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/subscriptions/:id/pause',
+    config: { access: 'subscriptions:write', problems: ['not_found', 'precondition_failed'] },
+    schema: {
+      operationId: 'pauseSubscription',
+      summary: 'Switch a subscription off, as `enabled: false` does, with a reason if you like',
+      description: `${WHILE_DISABLED} One that its owner has switched off already stays as it is. One that the hub had switched off is its owner's from
+then on: no verification enables it again.`,
+      tags: ['subscriptions'],
+      params: IdParams,
+      headers: ConditionalHeaders,
+      body: PauseSubscription,
+      response: { 200: refer(SubscriptionSchema) },
+    },
+    preValidation: async (request) => {
+      request.body ??= {}
+    },
+    handler: async (request, reply) => {
+      const target = { id: request.params.id, conditions: conditionsOf(request.headers) }
+      const pause = { ...target, reason: request.body.reason ?? null }
+      const subscription = await deps.asTenant(callerOf(request), (db) => pauseSubscription(db, pause, deps))
+      reply.header('etag', entityTag(subscription))
+      return viewSubscription(subscription)
+    },
+  })
+}
+
+function addResume(api: Api, deps: SubscriptionRouteDeps): void {
+  api.route({
+    method: 'POST',
+    url: '/v1/subscriptions/:id/resume',
+    config: { access: 'subscriptions:write', problems: ['not_found', 'precondition_failed'] },
+    schema: {
+      operationId: 'resumeSubscription',
+      summary: 'Switch a subscription on again, whoever had switched it off',
+      description: `${WHILE_DISABLED} One that is on stays as it is. One that is not verified delivers nothing until it is.`,
+      tags: ['subscriptions'],
+      params: IdParams,
+      headers: ConditionalHeaders,
+      response: { 200: refer(SubscriptionSchema) },
+    },
+    handler: async (request, reply) => {
+      const target = { id: request.params.id, conditions: conditionsOf(request.headers) }
+      const subscription = await deps.asTenant(callerOf(request), (db) => resumeSubscription(db, target, deps))
+      reply.header('etag', entityTag(subscription))
+      return viewSubscription(subscription)
     },
   })
 }

@@ -4,7 +4,8 @@ import type { Subscription } from '../../event/subscription.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
-import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
+import { conditionsOf, entityTag, isUnchanged } from '../preconditions.ts'
+import { ConditionalHeaders, DEFAULT_LIMIT, IdParams, NotModified, Page, isUuid, refer } from '../schemas/common.ts'
 import {
   CreateSubscription,
   PatchSubscription,
@@ -60,7 +61,7 @@ function addCreate(api: Api, deps: SubscriptionRouteDeps): void {
         createSubscription(db, wish, deps),
       )
       deps.verification.begin(subscription)
-      reply.code(201).header('location', `/v1/subscriptions/${subscription.id}`)
+      reply.code(201).headers({ location: `/v1/subscriptions/${subscription.id}`, etag: entityTag(subscription) })
       return { ...viewSubscription(subscription), signing_secret: signingSecret }
     },
   })
@@ -97,17 +98,21 @@ function addRead(api: Api, { asTenant }: SubscriptionRouteDeps): void {
   api.route({
     method: 'GET',
     url: '/v1/subscriptions/:id',
-    config: { access: 'subscriptions:read', problems: ['not_found'] },
+    config: { access: 'subscriptions:read', problems: ['not_found', 'precondition_failed'] },
     schema: {
       operationId: 'getSubscription',
       summary: 'Read one subscription',
       tags,
       params: IdParams,
-      response: { 200: refer(SubscriptionSchema) },
+      headers: ConditionalHeaders,
+      response: { 200: refer(SubscriptionSchema), 304: NotModified },
     },
-    handler: async (request) => {
+    handler: async (request, reply) => {
       const { id } = request.params
-      return viewSubscription(await asTenant(callerOf(request), (db) => getSubscription(db, id)))
+      const subscription = await asTenant(callerOf(request), (db) => getSubscription(db, id))
+      reply.header('etag', entityTag(subscription))
+      if (isUnchanged(subscription, conditionsOf(request.headers))) return await reply.code(304).send()
+      return viewSubscription(subscription)
     },
   })
 }
@@ -116,7 +121,7 @@ function addPatch(api: Api, deps: SubscriptionRouteDeps): void {
   api.route({
     method: 'PATCH',
     url: '/v1/subscriptions/:id',
-    config: { access: 'subscriptions:write', problems: ['not_found'] },
+    config: { access: 'subscriptions:write', problems: ['not_found', 'precondition_failed'] },
     schema: {
       operationId: 'patchSubscription',
       summary: 'Change a subscription (JSON merge patch); it takes effect on what is queued',
@@ -127,19 +132,21 @@ function addPatch(api: Api, deps: SubscriptionRouteDeps): void {
       tags,
       consumes: ['application/json', 'application/merge-patch+json'],
       params: IdParams,
+      headers: ConditionalHeaders,
       body: PatchSubscription,
       response: { 200: refer(SubscriptionSchema) },
     },
-    handler: async (request) => {
+    handler: async (request, reply) => {
       let moved = false
       const wishOf = (current: Subscription): Wish => {
         const wish = patchWish(current, request.body, deps.sinkRules)
         moved = wish.draft.destinationKey !== current.destinationKey
         return wish
       }
-      const edit = { id: request.params.id, wishOf }
+      const edit = { id: request.params.id, conditions: conditionsOf(request.headers), wishOf }
       const subscription = await deps.asTenant(callerOf(request), (db) => editSubscription(db, edit, deps))
       if (moved) deps.verification.begin(subscription)
+      reply.header('etag', entityTag(subscription))
       return viewSubscription(subscription)
     },
   })
@@ -149,17 +156,18 @@ function addDelete(api: Api, deps: SubscriptionRouteDeps): void {
   api.route({
     method: 'DELETE',
     url: '/v1/subscriptions/:id',
-    config: { access: 'subscriptions:write', problems: ['not_found'] },
+    config: { access: 'subscriptions:write', problems: ['not_found', 'precondition_failed'] },
     schema: {
       operationId: 'deleteSubscription',
       summary: 'Delete a subscription; what is queued for it is cancelled',
       tags,
       params: IdParams,
+      headers: ConditionalHeaders,
       response: { 204: Type.Unsafe<undefined>({ type: 'null', description: 'Deleted' }) },
     },
     handler: async (request, reply) => {
-      const { id } = request.params
-      await deps.asTenant(callerOf(request), (db) => deleteSubscription(db, id, deps))
+      const target = { id: request.params.id, conditions: conditionsOf(request.headers) }
+      await deps.asTenant(callerOf(request), (db) => deleteSubscription(db, target, deps))
       return await reply.code(204).send()
     },
   })

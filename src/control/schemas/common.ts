@@ -5,6 +5,7 @@ import { errorCatalogue, type ErrorCode } from '../../base/errors.ts'
 import { duration } from '../../base/parser.ts'
 import { isSource } from '../../event/source.ts'
 import { isEventTypePattern } from '../../matching/match.ts'
+import { parseTagList } from '../preconditions.ts'
 
 const UUID = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$'
 
@@ -21,8 +22,8 @@ export const EventPattern = Grammar(isEventTypePattern, {
 /** Text that PostgreSQL can hold and a log line can show. */
 export const Line = (noun: string, maxLength: number) =>
   Type.String({
-    pattern: `^[^\\u0000-\\u001f\\u007f]{1,${maxLength}}$`,
-    title: `${noun} of 1 to ${maxLength} characters`,
+    pattern: `^(?=.*\\S)[^\\u0000-\\u001f\\u007f-\\u009f]{1,${maxLength}}$`,
+    title: `${noun} of 1 to ${maxLength} characters, not only white space, without control characters`,
   })
 /** Bounds are durations too, and belong to it. */
 export function DurationText(min: string, max: string) {
@@ -34,6 +35,19 @@ export function DurationText(min: string, max: string) {
 function Grammar(isOne: (text: string) => boolean, options: { title: string; examples?: string[] }) {
   return Type.Refine(Type.String(options), isOne, () => `must be ${options.title}`)
 }
+
+const TagList = Grammar((text) => parseTagList(text) !== null, {
+  title: '* or a list of entity tags',
+  examples: ['"7"'],
+})
+
+/** Of routes that change an object which has a version. */
+export const ConditionalHeaders = Type.Object({
+  'if-match': Type.Optional(TagList),
+  'if-none-match': Type.Optional(TagList),
+})
+
+export const NotModified = Type.Unsafe<undefined>({ type: 'null', description: 'It is as the caller knows it' })
 
 export function Nullable<T extends TSchema>(schema: T) {
   return Type.Union([schema, Type.Null()])

@@ -90,7 +90,9 @@ const readable = {
   content_mode: ContentMode,
   ordering: Ordering,
   retry_schedule: Nullable(Type.Array(Type.String())),
-  disabled_reason: Nullable(Type.String({ description: 'Why the hub switched it off; null when it did not.' })),
+  disabled_reason: Nullable(
+    Type.String({ description: 'Why it is switched off: by the hub, or by its owner who gave a reason; else null.' }),
+  ),
   disabled_at: Nullable(Timestamp),
   metadata: Metadata,
   created_at: Timestamp,
@@ -134,6 +136,12 @@ export const RotateSecret = Type.Object(
     overlap: Type.Optional(DurationText('0s', '30d')),
   },
   closed,
+)
+
+/** The body may be left out. */
+export const PauseSubscription = Type.Object(
+  { reason: Type.Optional(Nullable(Line('a reason', 500))) },
+  { ...closed, examples: [{ reason: 'the ledger is being migrated' }] },
 )
 
 export const SecretRotated = named(
