@@ -108,8 +108,7 @@ export async function resumeSubscription(
   target: Target,
   deps: SubscriptionDeps,
 ): Promise<Subscription> {
-  const decide = (current: Subscription) => (current.enabled ? current : { ...current, enabled: true, ...NOT_DISABLED })
-  return await change(db, { ...target, decide }, deps)
+  return await change(db, { ...target, decide: resumed }, deps)
 }
 
 /**
@@ -208,6 +207,10 @@ function paused(current: Subscription, reason: string | null, now: Date): Subscr
   if (!current.enabled && isItsOwners) return current
   const why = reason === null ? NOT_DISABLED : { disabledReason: reason, disabledAt: now, disabledByOwner: true }
   return { ...current, enabled: false, ...why }
+}
+
+function resumed(current: Subscription): Subscription {
+  return current.enabled ? current : { ...current, enabled: true, ...NOT_DISABLED }
 }
 
 function afterProbe(current: Subscription, worked: boolean): Subscription {
