@@ -8,7 +8,10 @@ import type { Database } from './pool.ts'
 const DIRECTORY = fileURLToPath(new URL('./migrations/', import.meta.url))
 const TABLE = 'schema_migration'
 
-/** Brings the schema up to date; answers the names of the migrations that it ran. Several at once wait for each other. */
+/**
+ * Brings the schema up to date; answers the names of the migrations that it ran. Several at once wait for each other. Where the
+ * database goes away meanwhile, it rejects with an error that `isOutage` knows.
+ */
 export async function migrate(dsn: string): Promise<string[]> {
   const client = new Client({
     connectionString: dsn,
@@ -27,6 +30,10 @@ export async function migrate(dsn: string): Promise<string[]> {
       logger: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     })
     return done.map(({ name }) => name)
+  } catch (error) {
+    // The runner puts the text of what went wrong into an error of its own: a connection that is gone has to say so itself.
+    await client.query('rollback')
+    throw error
   } finally {
     await client.end().catch(() => undefined)
   }

@@ -40,6 +40,9 @@ export function createPool({ dsn, maxConnections, applicationName, onError }: Po
     types: { getTypeParser },
   })
   pool.on('error', onError)
+  // The pool itself listens only while a connection is idle. One that is cut while it is ours, or in the very moment in which it is
+  // handed to us, would else end the process; the statement that comes next fails, and the pool closes the connection.
+  pool.on('connect', (client) => client.on('error', () => undefined))
   return pool
 }
 

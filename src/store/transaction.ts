@@ -12,13 +12,9 @@ export async function withConnection<T>(
 ): Promise<T> {
   const client = await pool.connect()
   let broken: Error | undefined
-  // The pool listens only while a connection is idle. One that is cut between two of our statements would else end the process.
-  const discard = (error: Error): void => void (broken = error)
-  client.on('error', discard)
   try {
-    return await work(client, discard)
+    return await work(client, (why) => (broken = why))
   } finally {
-    client.off('error', discard)
     client.release(broken)
   }
 }

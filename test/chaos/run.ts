@@ -91,6 +91,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     hub.process.once('exit', (code, signal) => {
       if (!hubs.includes(hub)) return // a fault ended it
       crashed.push(hub)
+      hubs.splice(hubs.indexOf(hub), 1)
       options.say(`a hub ended by itself (${code ?? signal}): ${hub.lines.slice(-20).join('\n')}`)
     })
     return hub
