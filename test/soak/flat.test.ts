@@ -8,6 +8,7 @@ const flat = (n: number): Sample => ({
   waiting: 20,
   memoryMb: 100,
   claimMs: 2,
+  selectMs: 0.5,
   hotMb: 4,
   keptMb: n,
 })
@@ -29,6 +30,13 @@ test('a run that stays as it is is flat, and so is one with a single outlier', (
   )
 })
 
+test('claims that take longer because everything does are no growth', () => {
+  assert.deepEqual(
+    notFlat((n) => ({ claimMs: 2 * n, selectMs: n / 2 })),
+    [],
+  )
+})
+
 test('each kind of growth is found', () => {
   assert.deepEqual(
     notFlat((n) => ({ memoryMb: 100 + 8 * n })),
@@ -36,7 +44,7 @@ test('each kind of growth is found', () => {
   )
   assert.deepEqual(
     notFlat((n) => ({ claimMs: 2 + n })),
-    ['claim latency'],
+    ['claim latency, in units of `select 1`'],
   )
   assert.deepEqual(
     notFlat((n) => ({ hotMb: 4 + 3 * n })),

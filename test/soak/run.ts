@@ -61,19 +61,32 @@ async function sampled(
   let claims = { sum: 0, count: 0 }
   for (let n = 0; n <= count; n++) {
     const at = began + total * (WARM_UP_SHARE + ((1 - WARM_UP_SHARE) * n) / count)
-    await Promise.race([delay(at - Date.now()), on.failed])
+    const selectMs = await Promise.race([selectUntil(at, on.db), on.failed])
     const metrics = await (await fetch(`${on.url}/metrics`)).text()
     const now = { sum: valueOf(metrics, 'hub_claim_seconds_sum'), count: valueOf(metrics, 'hub_claim_seconds_count') }
     const claimMs = ((now.sum - claims.sum) / (now.count - claims.count)) * 1000
     claims = now
     if (n === 0) continue // what the claims of the warm-up took
-    const { rows } = await on.db.query<Omit<Sample, 'seconds' | 'memoryMb' | 'claimMs'>>(LOOK)
+    const { rows } = await on.db.query<Omit<Sample, 'seconds' | 'memoryMb' | 'claimMs' | 'selectMs'>>(LOOK)
     const memoryMb = valueOf(metrics, 'process_resident_memory_bytes') / (1 << 20)
-    const sample = { ...rows[0]!, seconds: (Date.now() - began) / 1000, memoryMb, claimMs }
+    const sample = { ...rows[0]!, seconds: (Date.now() - began) / 1000, memoryMb, claimMs, selectMs }
     samples.push(sample)
     onSample(sample)
   }
   return samples
+}
+
+/** What `select 1` takes in ms, on the average of once a second until `end`. */
+async function selectUntil(end: number, db: Client): Promise<number> {
+  let [sum, count] = [0, 0]
+  do {
+    const began = performance.now()
+    await db.query('select 1')
+    sum += performance.now() - began
+    count++
+    await delay(Math.min(1_000, Math.max(0, end - Date.now())))
+  } while (Date.now() < end)
+  return sum / count
 }
 
 function valueOf(metrics: string, name: string): number {
