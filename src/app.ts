@@ -291,7 +291,7 @@ function createControl(
     asTenant: tenantStore(pool),
     clock: systemClock,
     secrets,
-    sinkRules: webhookRules({ allowPrivate: config.allowPrivateSinks }),
+    sinkRules: webhookRules({ allowPrivate: config.allowPrivateSinks, clock: systemClock }),
     apiKeys: authentication.apiKeys,
     authenticators: authentication.authenticators,
     probe: async ({ id }, signal) => {

@@ -25,12 +25,21 @@ export function takeSecrets(
   return { sink: maskSecrets(asked), secrets, faults }
 }
 
+/** It is sent to nobody, and belongs to its certificate. */
+const PRIVATE_KEY = 'sink.auth.private_key'
+
 /** Why the stored secret cannot stay at `place`. */
 function keepingFault(place: SecretPlace, asked: SinkSettings, stored: SinkSettings | null): string[] {
   const known = stored !== null && secretPlaces(stored).some(({ field }) => field === place.field)
   if (!known) return [`must be the secret itself: none is stored that ${SECRET_MASK} could stand for`]
+  if (place.field === PRIVATE_KEY)
+    return isSameCertificate(asked, stored) ? [] : ['must be given anew, with its certificate']
   if (hostsOf(asked) !== hostsOf(stored)) return ['must be given anew: it would be sent to another host']
   return []
+}
+
+function isSameCertificate({ auth: a }: SinkSettings, { auth: b }: SinkSettings): boolean {
+  return a?.kind === 'mtls' && b?.kind === 'mtls' && a.certificate === b.certificate
 }
 
 /** Where a sink's secrets are sent, or what is had for them. */

@@ -19,6 +19,7 @@ const SECRET_OF = {
   basic: 'password',
   api_key: 'value',
   oauth2: 'client_secret',
+  mtls: 'private_key',
 } as const satisfies Record<WebhookAuth['kind'], string>
 
 /** All places, each field once. */

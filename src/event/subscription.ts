@@ -25,6 +25,7 @@ export type WebhookAuth =
   | { kind: 'basic'; username: string; password: string }
   | { kind: 'api_key'; header: string; value: string }
   | OAuth2Auth
+  | MutualTlsAuth
 
 /** By a token of its own authorization server, had by the client credentials grant. */
 interface OAuth2Auth {
@@ -35,6 +36,15 @@ interface OAuth2Auth {
   scope?: string | null
   audience?: string | null
   auth_method?: 'client_secret_basic' | 'client_secret_post'
+}
+
+/** By a client certificate; all in PEM. */
+interface MutualTlsAuth {
+  kind: 'mtls'
+  certificate: string
+  private_key: string
+  /** The authorities that the receiver's certificate is trusted by, in place of the public ones. */
+  ca?: string | null
 }
 
 /** Where to. A secret in it is masked (see sink-secrets.ts): what the API gives back and the database stores in the clear. */

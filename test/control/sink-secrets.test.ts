@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import { destinationCache } from '../../src/dispatch/destination-cache.ts'
 import type { SinkSettings } from '../../src/event/subscription.ts'
 import type { ClaimedLane } from '../../src/store/lanes.ts'
+import { authority } from '../support/certificate.ts'
 import { subscribe, type CreatedSubscription } from '../support/api.ts'
 import { testControl, testSecrets, type Answer, type TestControl } from '../support/control.ts'
 import { assertFaults } from '../support/problems.ts'
@@ -13,6 +14,9 @@ before(async () => void (control = await testControl()))
 after(async () => await control[Symbol.asyncDispose]())
 
 const url = 'https://core.example.com/hooks'
+
+const clients = authority('clients.test')
+const [own, another] = [clients.issue('acme'), clients.issue('acme')]
 
 /** Each kind: what is sent, and what reads back. */
 const kinds: { auth: Record<string, string>; secret: string }[] = [
@@ -31,7 +35,11 @@ const kinds: { auth: Record<string, string>; secret: string }[] = [
     },
     secret: 'client_secret',
   },
+  { auth: { kind: 'mtls', certificate: own.cert, private_key: own.key, ca: clients.cert }, secret: 'private_key' },
 ]
+
+/** What must be stored and shown nowhere: the names of secrets above, and any line of the key. */
+const PLANTED = new RegExp(`planted|PRIVATE KEY|${own.key.split('\n')[1]?.slice(0, 30).replaceAll('+', '\\+')}`)
 
 async function create(sink: object): Promise<CreatedSubscription> {
   return await subscribe(control, 'acme', { sink: { kind: 'webhook', url, ...sink } })
@@ -91,10 +99,10 @@ describe('credentials of a sink', () => {
     test(`of the kind ${auth['kind']} are write-only, and reach what sends`, async () => {
       const answer = await post({ auth })
       assert.equal(answer.status, 201, answer.text)
-      assert.doesNotMatch(answer.text, /planted/)
+      assert.doesNotMatch(answer.text, PLANTED)
       const { id } = answer.body as CreatedSubscription
       assert.deepEqual((await read(id)).sink['auth'], { ...auth, [secret]: '***' })
-      assert.doesNotMatch(await everythingStored(), /planted/)
+      assert.doesNotMatch(await everythingStored(), PLANTED)
       assert.deepEqual(await fieldsOf(id), ['signing_secret', `sink.auth.${secret}`])
       assert.deepEqual((await replica()(id)).auth, auth)
     })
@@ -113,13 +121,19 @@ describe('credentials of a sink', () => {
       assert.equal((await replica()(id)).auth, null)
     })
 
-    test(`of the kind ${auth['kind']} must be given anew after another one, or for another host`, async () => {
+    test(`of the kind ${auth['kind']} must be given anew after another one`, async () => {
       const { id } = await create({ auth: auth['kind'] === 'bearer' ? kinds[1]?.auth : kinds[0]?.auth })
       assertFaults(await patch(id, { sink: { auth: { ...auth, [secret]: '***' } } }), [`/sink/auth/${secret}`])
       assertFaults(await post({ auth: { ...auth, [secret]: '***' } }), [`/sink/auth/${secret}`])
       await changed(id, { sink: { auth } })
       assert.deepEqual(await fieldsOf(id), ['signing_secret', `sink.auth.${secret}`])
       assert.deepEqual((await replica()(id)).auth, auth)
+    })
+  }
+
+  for (const { auth, secret } of kinds.slice(0, -1)) {
+    test(`of the kind ${auth['kind']} must be given anew for another host`, async () => {
+      const { id } = await create({ auth })
       const elsewhere = { url: 'https://thief.example.net/hooks' }
       assertFaults(await patch(id, { sink: elsewhere }), [`/sink/auth/${secret}`])
       await changed(id, { sink: { ...elsewhere, auth: { [secret]: 'other' } } })
@@ -225,6 +239,48 @@ describe('credentials of a sink', () => {
     await changed(id, { sink: { auth: { token_url: `${oauth2.token_url}v2`, scope: null } } })
     const { audience: _, ...auth } = (await replica()(id)).auth as Record<string, unknown>
     assert.deepEqual(auth, { ...oauth2, token_url: `${oauth2.token_url}v2` })
+  })
+
+  const mtls = { kind: 'mtls', certificate: own.cert, private_key: own.key }
+  const expired = clients.issue('acme', [2020, 2021])
+  const mtlsFaults: [string, object, string[]][] = [
+    ['another certificate’s key', { private_key: another.key }, ['private_key']],
+    ['a certificate that has run out', { certificate: expired.cert, private_key: expired.key }, ['certificate']],
+    ['an authority that has run out', { certificate: own.cert + expired.cert }, ['certificate']],
+    ['no certificate', { certificate: 'planted' }, ['certificate']],
+    ['a broken certificate', { certificate: own.cert.replace(/[A-Z]{3}/g, 'AAA') }, ['certificate']],
+    ['its key beside the certificate', { certificate: own.cert + own.key }, ['certificate']],
+    ['no key', { private_key: 'planted' }, ['private_key']],
+    ['a certificate for a key', { private_key: own.cert }, ['private_key']],
+    ['an encrypted key', { private_key: own.key.replaceAll('PRIVATE', 'ENCRYPTED PRIVATE') }, ['private_key']],
+    ['no authority', { ca: 'planted' }, ['ca']],
+    ['everything wrong', { certificate: 'x', private_key: 'x', ca: 'x' }, ['certificate', 'private_key', 'ca']],
+    ['too much', { certificate: own.cert.repeat(100) }, ['certificate']],
+  ]
+  for (const [what, given, fields] of mtlsFaults) {
+    test(`have their faults told: a client certificate with ${what}`, async () => {
+      const answer = await post({ auth: { ...mtls, ...given } })
+      assertFaults(
+        answer,
+        fields.map((field) => `/sink/auth/${field}`),
+      )
+      assert.doesNotMatch(answer.text, PLANTED)
+    })
+  }
+
+  test('of a client certificate may be a chain with words around it, and need no plain http', async () => {
+    const chain = `subject=CN=acme\n${own.cert}\nissuer\r\n${clients.cert}`
+    assert.equal((await post({ auth: { ...mtls, certificate: chain } })).status, 201)
+    assertFaults(await post({ url: 'http://core.example.com/', auth: mtls }), ['/sink/url'])
+  })
+
+  test('of a client certificate stay for another host, and not for another certificate', async () => {
+    const { id } = await create({ auth: mtls })
+    await changed(id, { sink: { url: 'https://moved.example.com/', auth: { ca: clients.cert } } })
+    assert.deepEqual((await replica()(id)).auth, { ...mtls, ca: clients.cert })
+    assertFaults(await patch(id, { sink: { auth: { certificate: another.cert } } }), ['/sink/auth/private_key'])
+    await changed(id, { sink: { auth: { certificate: another.cert, private_key: another.key } } })
+    assert.equal(((await replica()(id)).auth as typeof mtls).private_key, another.key)
   })
 
   test('take their header for themselves', async () => {

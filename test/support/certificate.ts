@@ -1,32 +1,74 @@
-// A self-signed certificate, made on the spot: Node can make keys but no certificates, and a stored one would expire.
-import { generateKeyPairSync, sign } from 'node:crypto'
+// Certificates, made on the spot: Node can make keys but no certificates, and stored ones would expire.
+import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
 
-/** For the DNS name and 127.0.0.1; PEM, valid for ten years around now, or for years of its own: from the first to the second. */
-export function selfSigned(name: string, years = aroundNow()): { cert: string; key: string } {
-  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+/** PEM. */
+export interface Certificate {
+  cert: string
+  key: string
+}
+
+export interface Authority extends Certificate {
+  /** Of a name, by this authority. */
+  issue(name: string, years?: [number, number]): Certificate
+}
+
+/** For the DNS name and 127.0.0.1; valid for ten years around now, or for years of its own: from the first to the second. */
+export function selfSigned(name: string, years = aroundNow()): Certificate {
+  return authority(name, years)
+}
+
+/** One that signs itself, and others. */
+export function authority(name: string, years = aroundNow()): Authority {
+  const { privateKey, publicKey } = keys()
+  const issue = (subject: string, life = aroundNow()): Certificate => {
+    const own = keys()
+    const cert = certificate({ subject, issuer: name, publicKey: own.publicKey, signer: privateKey, years: life })
+    return { cert, key: pem(own.privateKey) }
+  }
+  const cert = certificate({ subject: name, issuer: name, publicKey, signer: privateKey, years })
+  return { cert, key: pem(privateKey), issue }
+}
+
+function certificate(given: {
+  subject: string
+  issuer: string
+  publicKey: KeyObject
+  signer: KeyObject
+  years: [number, number]
+}): string {
+  const { subject, issuer, publicKey, signer, years } = given
   const algorithm = sequence(oid('2a8648ce3d040302')) // ecdsa-with-SHA256
-  const distinguished = sequence(der(0x31, sequence(oid('550403'), der(0x0c, Buffer.from(name)))))
-  const names = sequence(der(0x82, Buffer.from(name)), der(0x87, Buffer.from([127, 0, 0, 1])))
+  const names = sequence(der(0x82, Buffer.from(subject)), der(0x87, Buffer.from([127, 0, 0, 1])))
+  const isAuthority = subject === issuer ? [der(0x01, Buffer.from([0xff]))] : []
   const extensions = sequence(
     sequence(oid('551d11'), der(0x04, names)), // subjectAltName
-    sequence(oid('551d13'), der(0x04, sequence(der(0x01, Buffer.from([0xff]))))), // basicConstraints: CA
+    sequence(oid('551d13'), der(0x04, sequence(...isAuthority))), // basicConstraints
   )
   const body = sequence(
     der(0xa0, integer(2)),
     integer(1),
     algorithm,
-    distinguished,
+    distinguished(issuer),
     sequence(time(years[0]), time(years[1])),
-    distinguished,
+    distinguished(subject),
     publicKey.export({ type: 'spki', format: 'der' }),
     der(0xa3, extensions),
   )
-  const signature = der(0x03, Buffer.from([0]), sign('sha256', body, privateKey))
+  const signature = der(0x03, Buffer.from([0]), sign('sha256', body, signer))
   const base64 = sequence(body, algorithm, signature).toString('base64')
-  return {
-    cert: `-----BEGIN CERTIFICATE-----\n${base64}\n-----END CERTIFICATE-----\n`,
-    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-  }
+  return `-----BEGIN CERTIFICATE-----\n${base64}\n-----END CERTIFICATE-----\n`
+}
+
+function keys(): { privateKey: KeyObject; publicKey: KeyObject } {
+  return generateKeyPairSync('ec', { namedCurve: 'P-256' })
+}
+
+function pem(key: KeyObject): string {
+  return key.export({ type: 'pkcs8', format: 'pem' }).toString()
+}
+
+function distinguished(name: string): Buffer {
+  return sequence(der(0x31, sequence(oid('550403'), der(0x0c, Buffer.from(name)))))
 }
 
 function aroundNow(): [number, number] {

@@ -28,7 +28,8 @@ const Visible = (noun: string, maxLength: number) =>
   })
 const Secret = (noun: string) => ({ ...Visible(noun, 4096), description: writeOnly })
 
-const AuthKind = <T extends string>(kind: T) => Type.Literal(kind, { title: 'one of bearer, basic, api_key, oauth2' })
+const AuthKind = <T extends string>(kind: T) =>
+  Type.Literal(kind, { title: 'one of bearer, basic, api_key, oauth2, mtls' })
 
 const Bearer = Type.Object({ kind: AuthKind('bearer'), token: Secret('a token') }, closed)
 const Basic = Type.Object(
@@ -90,13 +91,38 @@ const OAuth2 = Type.Object(
   },
 )
 
-const Auth = Type.Union([Bearer, Basic, ApiKey, OAuth2], {
+const Pem = (noun: string, maxKiB: number) =>
+  Type.String({ minLength: 1, maxLength: maxKiB * 1024, title: `${noun} in PEM, of at most ${maxKiB} KiB` })
+const MutualTls = Type.Object(
+  {
+    kind: AuthKind('mtls'),
+    certificate: {
+      ...Pem('a certificate and those that lead to its authority', 32),
+      description: "The hub's own first.",
+    },
+    private_key: { ...Pem('a private key', 16), description: `Not encrypted. ${writeOnly}` },
+    ca: Type.Optional(
+      Nullable({
+        ...Pem('certificates', 32),
+        description: "Of the authorities that the receiver's certificate is trusted by, in place of the public ones.",
+      }),
+    ),
+  },
+  {
+    ...closed,
+    description:
+      'A client certificate, shown in the TLS handshake. A key or token beside it goes into a secret header.',
+  },
+)
+
+const Auth = Type.Union([Bearer, Basic, ApiKey, OAuth2, MutualTls], {
   description: 'How the hub authenticates at the receiver, beside the signatures. Null: not at all.',
   examples: [
     { kind: 'bearer', token: 's3cr3t' },
     { kind: 'basic', username: 'hub', password: 's3cr3t' },
     { kind: 'api_key', header: 'x-api-key', value: 's3cr3t' },
     { kind: 'oauth2', token_url: 'https://login.example.com/oauth2/token', client_id: 'hub', client_secret: 's3cr3t' },
+    { kind: 'mtls', certificate: '-----BEGIN CERTIFICATE-----…', private_key: '-----BEGIN PRIVATE KEY-----…' },
   ],
 })
 

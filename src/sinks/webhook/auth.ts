@@ -4,24 +4,31 @@ import { createHash } from 'node:crypto'
 import { tokenRequest } from '../../base/client-credentials.ts'
 import type { Fault } from '../../base/errors.ts'
 import type { WebhookAuth } from '../../event/subscription.ts'
-import { urlFaults } from './address-guard.ts'
+import { urlFaults, type GuardOptions } from './address-guard.ts'
+import { identityFaults, type ClientIdentity } from './client-certificate.ts'
 import { nameFault } from './header-rules.ts'
 import type { TokenGrant } from './tokens.ts'
 
-/** What a schema cannot see. Paths are JSON pointers into the authentication. */
-export function authFaults(auth: WebhookAuth, options: { allowPrivate: boolean }): Fault[] {
+/** What a schema cannot see, at `now` (epoch ms). Paths are JSON pointers into the authentication. */
+export function authFaults(auth: WebhookAuth, options: GuardOptions & { now: number }): Fault[] {
+  if (auth.kind === 'mtls') {
+    return identityFaults(clientIdentity(auth), options.now).map(({ of, message }) => ({ path: PLACES[of], message }))
+  }
   if (auth.kind === 'oauth2')
     return urlFaults(auth.token_url, options).map((message) => ({ path: '/token_url', message }))
   const message = auth.kind === 'api_key' ? nameFault(auth.header) : null
   return message === null ? [] : [{ path: '/header', message }]
 }
 
-/** The name, in lower case, of the header that it sets. */
-export function authHeaderName(auth: WebhookAuth): string {
+const PLACES = { certificate: '/certificate', privateKey: '/private_key', authorities: '/ca' } as const
+
+/** The name, in lower case, of the header that it sets; null: none. */
+export function authHeaderName(auth: WebhookAuth): string | null {
+  if (auth.kind === 'mtls') return null
   return auth.kind === 'api_key' ? auth.header.toLowerCase() : 'authorization'
 }
 
-/** That header's value, of opened credentials; null where it is a token that has to be had first. */
+/** That header's value, of opened credentials; null where there is none, or it is a token that has to be had first. */
 export function authHeaderValue(auth: WebhookAuth): string | null {
   switch (auth.kind) {
     case 'bearer':
@@ -31,10 +38,15 @@ export function authHeaderValue(auth: WebhookAuth): string | null {
     case 'api_key':
       return auth.value
     case 'oauth2':
+    case 'mtls':
       return null
     default:
       return auth satisfies never
   }
+}
+
+export function clientIdentity(auth: Extract<WebhookAuth, { kind: 'mtls' }>): ClientIdentity {
+  return { certificate: auth.certificate, privateKey: auth.private_key, authorities: auth.ca ?? null }
 }
 
 export function bearer(token: string): string {

@@ -5,6 +5,7 @@ import { messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/log.ts'
 import type { AttemptRequest, Destination, Outcome, ProbeRequest, Sink } from '../sink.ts'
 import { bearer } from './auth.ts'
+import { ClientAgents } from './client-agents.ts'
 import { encodeEvent } from './cloudevents.ts'
 import type { ConnectorOptions } from './connector.ts'
 import { failed, type Failed } from './failures.ts'
@@ -25,6 +26,7 @@ interface Webhook {
   log: Log
   userAgent: string
   agent: Agent
+  clients: ClientAgents
   tokens: Tokens
   prepare: (destination: Destination) => Prepared | Failed
 }
@@ -34,7 +36,8 @@ export function createWebhookSink(options: WebhookSinkOptions): Sink {
   const userAgent = `streaming-hub/${userAgentVersion}`
   const agent = createAgent(options)
   const prepare = createPreparation({ allowPrivate, userAgent })
-  const webhook: Webhook = { log, userAgent, agent, tokens: new Tokens(agent), prepare }
+  const clients = new ClientAgents(options)
+  const webhook: Webhook = { log, userAgent, agent, clients, tokens: new Tokens(agent), prepare }
   let closed: Promise<void> | undefined
   return {
     deliver: (attempt, signal) => guarded(webhook, attempt.destination, () => deliver(webhook, attempt, signal)),
@@ -43,9 +46,9 @@ export function createWebhookSink(options: WebhookSinkOptions): Sink {
   }
 }
 
-async function close({ tokens, agent }: Webhook): Promise<void> {
+async function close({ tokens, clients, agent }: Webhook): Promise<void> {
   tokens.close()
-  await agent.close()
+  await Promise.all([agent.close(), clients.close()])
 }
 
 async function deliver(webhook: Webhook, attempt: AttemptRequest, signal: AbortSignal): Promise<Outcome> {
@@ -95,12 +98,14 @@ async function send(
   const { timeoutMs, signingKeys } = destination
   const prepared = webhook.prepare(destination)
   if ('kind' in prepared) return prepared
-  const { url, grant, headers: own } = prepared
+  const { url, grant, identity, headers: own } = prepared
   const headers = messageHeaders({ signingKeys, userAgent: webhook.userAgent, headers: own }, message)
   if (!headers) return failed('invalid_destination', 'There is no valid signing secret.')
   const request = { url, headers, body: message.body, timeoutMs }
-  if (!grant) return await post(webhook.agent, request, signal)
-  return await postWithToken(webhook, { request, grant, now: message.now }, signal)
+  if (grant) return await postWithToken(webhook, { request, grant, now: message.now }, signal)
+  const agent = identity ? webhook.clients.agentOf(destination.subscriptionId, identity) : webhook.agent
+  if (!agent) return failed('invalid_destination', 'The client certificate cannot be used.')
+  return await post(agent, request, signal)
 }
 
 /** The token's time counts as the attempt's. */
