@@ -53,7 +53,7 @@ import type { Reconciler } from './stream/reconciler.ts'
 import type { Stream } from './stream/stream.ts'
 import { deadLetterSource, factSource } from './stream/topics.ts'
 import { watchBacklog } from './upkeep/backlog.ts'
-import { deadLetterDaysChore, deadLetterPruneChore, sweepChore } from './upkeep/chores.ts'
+import { deadLetterDaysChore, deadLetterPruneChore, expiredSecretsChore, sweepChore } from './upkeep/chores.ts'
 import { growthMetrics, guardChore, partitionChore, retentionChore } from './upkeep/growth.ts'
 import { upkeepMetrics } from './upkeep/metrics.ts'
 import { Replays } from './upkeep/replays.ts'
@@ -64,7 +64,8 @@ export interface Surroundings {
   log: Log
   dsn: string
   brokers: readonly string[]
-  kek: KekSource
+  /** The sealing key's source first. */
+  keks: readonly KekSource[]
   /** Aborts when a stop need not wait for balancers to see it. */
   impatient: AbortSignal
 }
@@ -76,15 +77,16 @@ export interface App extends Lifecycle {
 
 /** The hub, made and not started. Rejects when a key or a certificate that is configured cannot be read. */
 export async function createApp(config: Config, surroundings: Surroundings): Promise<App> {
-  const { log, dsn, kek } = surroundings
+  const { log, dsn, keks } = surroundings
   const stopping = new AbortController()
   const registry = createRegistry({ processMetrics: true })
   buildInfo(registry, { version: VERSION, role: config.role })
   const pools = createPools(config, surroundings)
   poolMetrics(registry, Object.fromEntries(Object.entries(pools).filter(([, pool]) => pool !== null)))
-  const secrets = createSecretBox(await openKeyRing(kek))
+  const ring = await openKeyRing(keks, { clock: systemClock })
+  const secrets = createSecretBox(ring)
   const sinks = createSinks({ webhook: { allowPrivate: config.allowPrivateSinks, userAgentVersion: VERSION, log } })
-  const open = { sinks, secrets }
+  const open = { sinks, secrets, clock: systemClock, log }
   const tracer = config.traces && (await openTracer({ ...config.traces, serviceVersion: VERSION, log }))
 
   const dispatcher =
@@ -393,6 +395,7 @@ function createUpkeep(
         if (lanes > 0) log.error({ lanes }, 'wake-ups were lost: please report this')
         if (lanes > 0) made.dispatcher?.wake()
       }),
+      expiredSecretsChore(),
       backlog.chore,
     ],
   })

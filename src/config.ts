@@ -49,6 +49,8 @@ export interface Config {
   idempotency: { ttlMs: number; reapIntervalMs: number }
   /** `generated`, in local only: a random key that is kept in the data directory. */
   kek: KekSource | { kind: 'generated' }
+  /** Another source whose keys only open: while what is stored moves from one source to the other. */
+  previousKek: KekSource | null
   allowPrivateSinks: boolean
   shutdown: { timeoutMs: number; preStopDrainMs: number }
   rateLimits: {
@@ -104,6 +106,12 @@ export class ConfigError extends Error {
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Where the key ring's keys are, the sealing one's source first. In local a generated key may not be there yet. */
+export function kekSources({ kek, previousKek, dataDir }: Config): KekSource[] {
+  const current: KekSource = kek.kind === 'generated' ? { kind: 'file', path: resolve(dataDir, 'kek') } : kek
+  return previousKek ? [current, previousKek] : [current]
+}
 
 /** This process's own: what `loadConfig` is given, but in tests. */
 export const environment: Environment = process.env
@@ -258,8 +266,13 @@ export const variables = {
   KEK_SOURCE: to(oneOf('env', 'file', 'aws-kms'), 'env', 'Where the key that encrypts stored secrets comes from'),
   KEK_REF: optional(
     text('the name of a variable, a path or a key id'),
-    'The variable, file or KMS key that holds it: base64 of 32 bytes or more',
+    'The variable or file that holds it (base64 of 32 bytes or more), or the KMS key (ARN, id or alias); several, separated by commas: the first seals, all open',
   ),
+  KEK_PREVIOUS_SOURCE: optional(
+    oneOf('env', 'file', 'aws-kms'),
+    'A second source, whose keys only open: for a move from one source to another',
+  ),
+  KEK_PREVIOUS_REF: optional(text('the name of a variable, a path or a key id'), 'As `KEK_REF`, for the second source'),
   DEV_KEK: secret(
     text('base64 of 32 bytes or more'),
     'Local only: the key itself; without any, one is made in the data directory',
@@ -376,7 +389,10 @@ function unknownVariables(env: Environment): ConfigFault[] {
   return Object.keys(env)
     .filter(
       (name) =>
-        /^(STREAMING_HUB_|PLUGIN_AUTH_)/.test(name) && !known.has(name) && name !== env['STREAMING_HUB_KEK_REF'],
+        /^(STREAMING_HUB_|PLUGIN_AUTH_)/.test(name) &&
+        !known.has(name) &&
+        name !== env['STREAMING_HUB_KEK_REF'] &&
+        name !== env['STREAMING_HUB_KEK_PREVIOUS_REF'],
     )
     .map((variable) => ({ variable, message: 'is not a variable of the hub' }))
 }
@@ -438,12 +454,27 @@ function checkKek(v: Values, env: Environment, refuse: Refuse): void {
   if (v.DEV_KEK && v.ENV !== 'local') refuse('DEV_KEK', 'is for local only: expected KEK_SOURCE and KEK_REF')
   if (!v.KEK_REF && (v.KEK_SOURCE !== 'env' || v.ENV !== 'local'))
     refuse('KEK_REF', 'is not set: expected the variable, file or key that holds the key-encryption key')
-  const kek = kekSource(v, env)
+  checkKeys(kekSource(v, env), (message) => refuse(v.KEK_REF ? 'KEK_REF' : 'DEV_KEK', message))
+  if ((v.KEK_PREVIOUS_SOURCE === null) !== (v.KEK_PREVIOUS_REF === null))
+    refuse(
+      v.KEK_PREVIOUS_REF === null ? 'KEK_PREVIOUS_REF' : 'KEK_PREVIOUS_SOURCE',
+      'is not set: expected both of KEK_PREVIOUS_SOURCE, KEK_PREVIOUS_REF, or none',
+    )
+  const previous = previousKekSource(v, env)
+  if (previous) checkKeys(previous, (message) => refuse('KEK_PREVIOUS_REF', message))
+}
+
+function checkKeys(kek: Config['kek'], refuse: (message: string) => void): void {
+  if (kek.kind === 'aws-kms') {
+    if (kek.keys.length === 0) refuse('names no key: expected an ARN, a key id or an alias')
+    const lost = kek.keys.find(({ region }) => region === '')
+    if (lost) refuse(`is ${JSON.stringify(lost.ref)}: expected an ARN, or AWS_REGION beside it`)
+  }
   if (kek.kind !== 'env') return
   try {
     parseKeyRing(kek.value)
   } catch (error) {
-    refuse(v.KEK_REF ? 'KEK_REF' : 'DEV_KEK', `holds no key: ${messageOf(error)}`)
+    refuse(`holds no key: ${messageOf(error)}`)
   }
 }
 
@@ -526,6 +557,7 @@ function assemble(v: Values, env: Environment): Config {
     deadLetters: { retentionMs: v.DLQ_RETENTION, pruneIntervalMs: v.DLQ_PRUNE_INTERVAL },
     idempotency: { ttlMs: v.IDEMPOTENCY_TTL, reapIntervalMs: v.IDEMPOTENCY_REAP_INTERVAL },
     kek: kekSource(v, env),
+    previousKek: previousKekSource(v, env),
     allowPrivateSinks: v.ALLOW_PRIVATE_SINKS,
     shutdown: { timeoutMs: v.SHUTDOWN_TIMEOUT, preStopDrainMs: v.PRE_STOP_DRAIN_TIMEOUT },
     rateLimits: rateLimitsOf(v),
@@ -600,10 +632,21 @@ function kafkaOf(v: Values): Config['kafka'] {
 }
 
 function kekSource(v: Values, env: Environment): Config['kek'] {
-  if (v.KEK_SOURCE === 'file') return { kind: 'file', path: resolve(v.KEK_REF ?? '') }
-  if (v.KEK_SOURCE === 'aws-kms') return { kind: 'aws-kms', ref: v.KEK_REF ?? '' }
-  if (v.KEK_REF) return { kind: 'env', value: env[v.KEK_REF] ?? '' }
+  if (v.KEK_REF || v.KEK_SOURCE !== 'env') return sourceOf(v.KEK_SOURCE, v.KEK_REF ?? '', env)
   return v.DEV_KEK ? { kind: 'env', value: v.DEV_KEK } : { kind: 'generated' }
+}
+
+function previousKekSource(v: Values, env: Environment): KekSource | null {
+  const { KEK_PREVIOUS_SOURCE: kind, KEK_PREVIOUS_REF: ref } = v
+  return kind === null || ref === null ? null : sourceOf(kind, ref, env)
+}
+
+function sourceOf(kind: KekSource['kind'], ref: string, env: Environment): KekSource {
+  if (kind === 'env') return { kind, value: env[ref] ?? '' }
+  if (kind === 'file') return { kind, path: resolve(ref) }
+  const refs = ref.split(',').map((one) => one.trim())
+  const regionOf = (one: string): string => /^arn:[^:]+:kms:([^:]+):/.exec(one)?.[1] ?? env['AWS_REGION'] ?? ''
+  return { kind, keys: refs.filter((one) => one !== '').map((one) => ({ ref: one, region: regionOf(one) })) }
 }
 
 function authOf(v: Values): Config['auth'] {

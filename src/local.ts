@@ -2,7 +2,7 @@
 // broker where none is configured, and keeps a key of its own. Loads dev/, which no other mode ever does.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Log } from './base/log.ts'
 import type { Config } from './config.ts'
@@ -39,8 +39,8 @@ export async function startLocalServices(config: Config, log: Log): Promise<Loca
   }
 }
 
-/** The key-encryption key of a local hub: made once, and readable by its owner alone. */
-export async function localKek(dataDir: string): Promise<string> {
+/** Makes the key-encryption key of a local hub, unless it is there: readable by its owner alone. */
+export async function makeLocalKek(dataDir: string): Promise<void> {
   const file = join(dataDir, 'kek')
   await mkdir(dataDir, { recursive: true })
   try {
@@ -48,7 +48,6 @@ export async function localKek(dataDir: string): Promise<string> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
-  return await readFile(file, 'utf8')
 }
 
 async function startPostgres(config: Config, log: Log) {

@@ -5,8 +5,8 @@ import type { Log } from './base/log.ts'
 import { VERSION } from './base/version.ts'
 import { stopSignals } from './cli/interrupted.ts'
 import { welcome } from './cli/welcome.ts'
-import type { Config } from './config.ts'
-import { localKek, startLocalServices } from './local.ts'
+import { kekSources, type Config } from './config.ts'
+import { makeLocalKek, startLocalServices } from './local.ts'
 import type { LocalServices } from './local.ts'
 import type { KekSource } from './secrets/keyring.ts'
 
@@ -82,7 +82,7 @@ async function startOn(
   const dsn = local?.dsn ?? config.postgres.dsn ?? ''
   const brokers = local?.brokers ?? config.kafka.brokers ?? []
   const impatient = new AbortController()
-  const app = await createApp(config, { log, dsn, brokers, kek: await kekOf(config), impatient: impatient.signal })
+  const app = await createApp(config, { log, dsn, brokers, keks: await keksOf(config), impatient: impatient.signal })
   const stopAll = async ({ drain = false, hurry }: Stopping): Promise<readonly string[]> => {
     if (!drain) impatient.abort()
     using deadline = deadlineAfter(config.shutdown.timeoutMs - LET_GO_MS, hurry)
@@ -116,8 +116,9 @@ function urlOf({ host, port }: { host: string; port: number }): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
-async function kekOf({ kek, dataDir }: Config): Promise<KekSource> {
-  return kek.kind === 'generated' ? { kind: 'env', value: await localKek(dataDir) } : kek
+async function keksOf(config: Config): Promise<KekSource[]> {
+  if (config.kek.kind === 'generated') await makeLocalKek(config.dataDir)
+  return kekSources(config)
 }
 
 function greeting(config: Config, { url, brokers, local }: Hub): string {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { describe, it } from 'node:test'
-import { ConfigError, fullName, loadConfig, variables, type Config } from '../src/config.ts'
+import { ConfigError, fullName, kekSources, loadConfig, variables, type Config } from '../src/config.ts'
 
 const KEK = Buffer.alloc(32, 7).toString('base64')
 
@@ -405,8 +405,57 @@ describe('variables that need each other', () => {
     ['an authorization service without address', { PLUGIN_AUTH_ENABLED: 'true' }, 'PLUGIN_AUTH_ADDRESS'],
     ['a key source without reference', { STREAMING_HUB_KEK_SOURCE: 'file' }, 'STREAMING_HUB_KEK_REF'],
     ['a reference to a variable that is not set', { STREAMING_HUB_KEK_REF: 'NOWHERE' }, 'STREAMING_HUB_KEK_REF'],
+    [
+      'a second source without reference',
+      { STREAMING_HUB_KEK_PREVIOUS_SOURCE: 'file' },
+      'STREAMING_HUB_KEK_PREVIOUS_REF',
+    ],
+    ['a second reference without source', { STREAMING_HUB_KEK_PREVIOUS_REF: 'K' }, 'STREAMING_HUB_KEK_PREVIOUS_SOURCE'],
+    [
+      'a second variable that holds no key',
+      { STREAMING_HUB_KEK_PREVIOUS_SOURCE: 'env', STREAMING_HUB_KEK_PREVIOUS_REF: 'K', K: 'short' },
+      'STREAMING_HUB_KEK_PREVIOUS_REF',
+    ],
+    [
+      'an alias in KMS without a region',
+      { STREAMING_HUB_KEK_SOURCE: 'aws-kms', STREAMING_HUB_KEK_REF: 'alias/hub' },
+      'STREAMING_HUB_KEK_REF',
+    ],
+    [
+      'a list of no keys in KMS',
+      { STREAMING_HUB_KEK_SOURCE: 'aws-kms', STREAMING_HUB_KEK_REF: ',', AWS_REGION: 'eu-west-1' },
+      'STREAMING_HUB_KEK_REF',
+    ],
   ]
   for (const [what, env, variable] of cases) it(`${what} is refused`, () => assert.deepEqual(refused(env), [variable]))
+
+  it('keys in KMS are in the region of their ARN, else in that of AWS_REGION', () => {
+    const arn = 'arn:aws:kms:sa-east-1:111122223333:key/1'
+    const env = {
+      STREAMING_HUB_KEK_SOURCE: 'aws-kms',
+      STREAMING_HUB_KEK_REF: `${arn}, alias/hub`,
+      AWS_REGION: 'eu-west-1',
+    }
+    assert.deepEqual(loadConfig(env).kek, {
+      kind: 'aws-kms',
+      keys: [
+        { ref: arn, region: 'sa-east-1' },
+        { ref: 'alias/hub', region: 'eu-west-1' },
+      ],
+    })
+  })
+
+  it('the keys of a second source come after those of the first', () => {
+    const env = {
+      STREAMING_HUB_DEV_KEK: KEK,
+      STREAMING_HUB_KEK_PREVIOUS_SOURCE: 'file',
+      STREAMING_HUB_KEK_PREVIOUS_REF: '/keys/old',
+    }
+    assert.deepEqual(kekSources(loadConfig(env)), [
+      { kind: 'env', value: KEK },
+      { kind: 'file', path: '/keys/old' },
+    ])
+  })
 
   it('the variable that KEK_REF names may carry the prefix', () => {
     const env = { STREAMING_HUB_KEK_REF: 'STREAMING_HUB_MASTER_KEY', STREAMING_HUB_MASTER_KEY: KEK }

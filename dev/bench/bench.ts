@@ -96,7 +96,7 @@ export function ingestDeps(pool: Pool, onWoken: () => void = () => undefined): I
 export function dispatching(pool: Pool, other?: Sink) {
   const metrics = dispatchMetrics(createRegistry({ processMetrics: false }))
   const sinks = createSinks({ webhook: { allowPrivate: true, userAgentVersion: 'bench', log: silentLog } })
-  const destinationOf = destinationCache({ pool, sinks, secrets: secretBox() })
+  const destinationOf = destinationCache({ pool, sinks, secrets: secretBox(), clock: systemClock, log: silentLog })
   const dispatcher = new Dispatcher({
     pool,
     clock: systemClock,

@@ -1,12 +1,11 @@
 // What can be done to a subscription. Every change is one transaction: the row is locked, what it becomes is decided by pure
 // functions, and the lane is told, so that the change takes effect on what is queued. Locks: subscription, destination, lane, turn.
-import { randomUUIDv7 } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../base/clock.ts'
 import { HubError } from '../base/errors.ts'
 import type { Subscription } from '../event/subscription.ts'
 import { secretPlaces } from '../event/sink-secrets.ts'
-import { SIGNING_SECRET, newSigningSecret, type SecretBox } from '../secrets/secrets.ts'
+import { SIGNING_SECRET } from '../secrets/secrets.ts'
 import { wakeLanes } from '../store/lanes.ts'
 import {
   findSubscription,
@@ -21,28 +20,29 @@ import {
 } from '../store/subscriptions.ts'
 import type { TenantDatabase } from '../store/tenant.ts'
 import { insist, NO_CONDITIONS, type Conditions } from './preconditions.ts'
+import type { IssuedSecret, Sealing } from './sealing.ts'
 import type { NewSecret } from './sink-secrets.ts'
 import type { SinkRules, SubscriptionDraft, Wish } from './subscription-draft.ts'
 
-/** A request carries a signature for each live secret. */
-const MAX_OLD_SECRETS = 4
+/** A request carries a signature for each live secret: of v1 alone, 5 × 68 bytes. */
+export const MAX_OLD_SECRETS = 4
 
 export interface SubscriptionDeps {
   clock: Clock
-  secrets: Pick<SecretBox, 'seal'>
+  secrets: Sealing
   sinkRules: SinkRules
 }
 
-/** Stores a new subscription, not verified yet. `signingSecret` is nowhere else to be had in the clear. */
+/** Stores a new subscription, not verified yet, under the id that its secret was issued for. */
 export async function createSubscription(
   db: TenantDatabase,
-  wish: Wish,
+  { wish, issued }: { wish: Wish; issued: IssuedSecret },
   deps: SubscriptionDeps,
-): Promise<{ subscription: Subscription; signingSecret: string }> {
+): Promise<Subscription> {
   const now = new Date(deps.clock.now())
   const subscription: Subscription = {
     ...wish.draft,
-    id: randomUUIDv7(),
+    id: issued.subscriptionId,
     tenantId: db.tenantId,
     verificationState: 'pending',
     disabledReason: null,
@@ -52,10 +52,9 @@ export async function createSubscription(
     createdAt: now,
     updatedAt: now,
   }
-  const { text, sealed } = await newSealedSecret(subscription, deps.secrets)
-  await insertSubscription(db, { subscription, secret: { field: SIGNING_SECRET, sealed } })
+  await insertSubscription(db, { subscription, secret: { field: SIGNING_SECRET, sealed: issued.sealed } })
   if (wish.secrets.length > 0) await keepSinkSecrets(db, { subscription, secrets: wish.secrets }, deps)
-  return { subscription, signingSecret: text }
+  return subscription
 }
 
 /** Which one is to be changed, and in which version. */
@@ -129,22 +128,25 @@ export async function recordProbe(
   return { subscription, recorded }
 }
 
-/** A new signing secret; those before it go on signing for `overlapMs` at most. Throws `not_found`, `precondition_failed`. */
+/**
+ * The issued secret signs from here on; those before it go on signing for `overlapMs` at most. Throws `not_found`,
+ * `precondition_failed`.
+ */
 export async function rotateSigningSecret(
   db: TenantDatabase,
-  { id, conditions, overlapMs }: Target & { overlapMs: number },
+  { id, conditions, issued, overlapMs }: Target & { issued: IssuedSecret; overlapMs: number },
   deps: SubscriptionDeps,
-): Promise<{ subscription: Subscription; signingSecret: string; oldUntil: Date }> {
+): Promise<{ subscription: Subscription; oldUntil: Date }> {
   const now = new Date(deps.clock.now())
   const oldUntil = new Date(now.getTime() + overlapMs)
-  const { text, sealed } = await newSealedSecret({ tenantId: db.tenantId, id }, deps.secrets)
+  const { sealed } = issued
   const rotation = { subscriptionId: id, field: SIGNING_SECRET, sealed, now, oldUntil, oldOnes: MAX_OLD_SECRETS }
   const decide = async (current: Subscription): Promise<Subscription> => {
     await rotateSecret(db, rotation)
     return { ...current }
   }
   const subscription = await change(db, { id, conditions, decide }, deps)
-  return { subscription, signingSecret: text, oldUntil }
+  return { subscription, oldUntil }
 }
 
 /** From here on it matches nothing and is not found; what is queued for it is cancelled by and by. Throws `not_found`, `precondition_failed`. */
@@ -235,14 +237,6 @@ async function keepSinkSecrets(
   )
   const fields = secretPlaces(subscription.sink).map(({ field }) => field)
   await saveSinkSecrets(db, { subscriptionId, fields, sealed, now: new Date(deps.clock.now()) })
-}
-
-async function newSealedSecret(
-  { tenantId, id }: { tenantId: string; id: string },
-  secrets: Pick<SecretBox, 'seal'>,
-): Promise<{ text: string; sealed: string }> {
-  const { text } = newSigningSecret()
-  return { text, sealed: await secrets.seal(text, { tenantId, subscriptionId: id, field: SIGNING_SECRET }) }
 }
 
 function notFound(): never {

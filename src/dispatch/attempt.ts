@@ -10,6 +10,7 @@ import { parseSchedule } from './backoff.ts'
 import { decide } from './decision.ts'
 import type { Decision } from './decision.ts'
 import type { DispatchMetrics } from './metrics.ts'
+import type { Postponed, Postponements } from './postponement.ts'
 import { continued, traceAttempt } from './trace.ts'
 
 export interface AttemptDeps {
@@ -23,14 +24,19 @@ export interface AttemptDeps {
   destinationOf(lane: ClaimedLane): Promise<{ sink: Sink; destination: Destination }>
 }
 
-/** Makes exactly one attempt. Never rejects: whatever goes wrong is a failed outcome. */
+/**
+ * Makes exactly one attempt. Never rejects: whatever goes wrong with it is a failed outcome. What keeps it from being made is the hub's
+ * own trouble, for which nobody else is blamed: then there is no attempt, and it says until when to wait.
+ */
 export async function runAttempt(
   lane: ClaimedLane,
   job: ClaimedJob,
-  run: AttemptDeps & { signal: AbortSignal },
-): Promise<AttemptRow> {
+  run: AttemptDeps & { signal: AbortSignal; postponements: Postponements },
+): Promise<AttemptRow | Postponed> {
+  const opened = await open(lane, run)
+  if ('until' in opened) return opened
   const startedAt = run.clock.now()
-  const outcome = await send(lane, job, { ...run, startedAt })
+  const outcome = await send(opened, job, { ...run, lane, startedAt })
   const now = run.clock.now()
   const common = { attemptId: job.attemptId, deliveryId: job.deliveryId, number: job.attempts + 1, startedAt }
   const { tenantId, subscriptionId, token } = lane
@@ -39,13 +45,25 @@ export async function runAttempt(
   return row
 }
 
-async function send(
+async function open(
   lane: ClaimedLane,
+  run: AttemptDeps & { postponements: Postponements },
+): Promise<{ sink: Sink; destination: Destination } | Postponed> {
+  try {
+    const opened = await run.destinationOf(lane)
+    run.postponements.end(lane)
+    return opened
+  } catch (error) {
+    return run.postponements.begin(lane, error)
+  }
+}
+
+async function send(
+  { sink, destination }: { sink: Sink; destination: Destination },
   job: ClaimedJob,
-  run: AttemptDeps & { signal: AbortSignal; startedAt: number },
+  run: AttemptDeps & { signal: AbortSignal; lane: ClaimedLane; startedAt: number },
 ): Promise<Outcome> {
   try {
-    const { sink, destination } = await run.destinationOf(lane)
     const attempt = {
       destination,
       event: continued(job.event, run.tracer),
@@ -55,7 +73,10 @@ async function send(
     }
     return await sink.deliver(attempt, run.signal)
   } catch (error) {
-    run.log.error({ err: error, subscription_id: lane.subscriptionId, delivery_id: job.deliveryId }, 'attempt broke')
+    run.log.error(
+      { err: error, subscription_id: run.lane.subscriptionId, delivery_id: job.deliveryId },
+      'attempt broke',
+    )
     const detail = `the hub could not make the attempt: ${messageOf(error)}`
     return { kind: 'failed', errorClass: 'internal', detail, status: null, response: Buffer.alloc(0), retryAfter: null }
   }

@@ -10,10 +10,12 @@ import { settledBefore } from '../base/patience.ts'
 import type { Service } from '../base/service.ts'
 import { claimLanes, claimMore } from '../store/lanes.ts'
 import type { ClaimedJob, ClaimedLane } from '../store/lanes.ts'
+import type { AttemptRow } from '../store/outcomes.ts'
 import type { Pool } from '../store/pool.ts'
 import { runAttempt } from './attempt.ts'
 import type { AttemptDeps } from './attempt.ts'
 import { Flusher } from './flusher.ts'
+import { Postponements, type Postponed } from './postponement.ts'
 import { Slots } from './slots.ts'
 import { tick } from './timer.ts'
 import type { TimerOptions } from './timer.ts'
@@ -49,6 +51,7 @@ export class Dispatcher implements Service {
   readonly #clock: Clock
   readonly #slots: Slots
   readonly #flusher: Flusher
+  readonly #postponements: Postponements
   readonly #turns = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
   readonly #brokenOff = new AbortController()
@@ -69,6 +72,7 @@ export class Dispatcher implements Service {
     this.#options = deps.options
     this.#clock = deps.clock
     this.#slots = new Slots(deps.clock, { quick: deps.options.workers * deps.options.claimBatch })
+    this.#postponements = new Postponements(deps)
     this.#flusher = new Flusher({ ...deps, onReady: () => this.wake() })
   }
 
@@ -146,7 +150,7 @@ export class Dispatcher implements Service {
     if (lane.solo) this.#soloInAir = true
     const turn = runTurn(lane, {
       clock: this.#clock,
-      attempt: (of, job) => runAttempt(of, job, { ...this.#deps, signal: this.#brokenOff.signal }),
+      attempt: (of, job) => this.#attempt(of, job),
       settle: (settlement) => this.#flusher.settle(settlement),
       more: (of, atMost) => this.#more(of, atMost),
       onSpare: (notice) => {
@@ -167,6 +171,11 @@ export class Dispatcher implements Service {
     })
     this.#turns.add(turn)
     this.#deps.metrics.inAir.set(this.#slots.size)
+  }
+
+  async #attempt(lane: ClaimedLane, job: ClaimedJob): Promise<AttemptRow | Postponed> {
+    const run = { signal: this.#brokenOff.signal, postponements: this.#postponements }
+    return await runAttempt(lane, job, { ...this.#deps, ...run })
   }
 
   /** Slots that the last claim left over go to parallel lanes: never before lanes that wait for their turn. */

@@ -41,6 +41,12 @@ export function dispatchMetrics(registry: Registry) {
       labelNames: ['reason'] as const,
       registers,
     }),
+    postponed: new Counter({
+      name: 'hub_postponed_total',
+      help: 'Attempts not made because the hub could not open what they need, by reason',
+      labelNames: ['reason'] as const,
+      registers,
+    }),
     shed: new Counter({ name: 'hub_shed_total', help: 'Lanes shed by an open breaker', registers }),
     breakerOpened: new Counter({ name: 'hub_breaker_opened_total', help: 'Times a breaker opened', registers }),
     reclaimed: new Counter({ name: 'hub_reclaimed_total', help: 'Leases that ran out', registers }),

@@ -6,12 +6,13 @@ import type { Clock } from '../base/clock.ts'
 import type { ClaimedJob, ClaimedLane } from '../store/lanes.ts'
 import type { AttemptRow, LaneStep } from '../store/outcomes.ts'
 import type { Settled, Settlement } from './flusher.ts'
+import { isPostponed, type Postponed } from './postponement.ts'
 import type { Slot } from './slots.ts'
 
 export interface TurnDeps {
   clock: Clock
-  /** One attempt; never rejects. */
-  attempt: (lane: ClaimedLane, job: ClaimedJob) => Promise<AttemptRow>
+  /** One attempt, if it can be made now; never rejects. */
+  attempt: (lane: ClaimedLane, job: ClaimedJob) => Promise<AttemptRow | Postponed>
   /** Resolves when the settlement is durable; never rejects. */
   settle: (settlement: Settlement) => Promise<Settled>
   /** More jobs of a parallel lane that is leased, marked as in the air; none when the process has no slots to spare. Never rejects. */
@@ -47,6 +48,10 @@ async function runInLine(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
     }
     slot.restart()
     const attempt = await turn.attempt(lane, job)
+    if (isPostponed(attempt)) {
+      await release(lane, turn, attempt.until)
+      break
+    }
     const blocked = attempt.fate === 'retry' && !attempt.aside
     const next = blocked || turn.stopping() ? undefined : lane.jobs[at + 1]
     const end = { attempts: [attempt], inAir: next ? [next] : [], underWay: false }
@@ -61,27 +66,32 @@ async function runTogether(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
   if (!outlasts(turn.leaseUntil, lane, turn)) return await release(lane, turn)
   const inAir = new Set<ClaimedJob>()
   const ended: AttemptRow[] = []
+  let notBefore: number | null = null
   let wake = Promise.withResolvers<void>()
+  let hasEnded = false
   const start = async (job: ClaimedJob): Promise<void> => {
     const slot = turn.enter([job])
     inAir.add(job)
     const attempt = await turn.attempt(lane, job)
     slot.leave()
     inAir.delete(job)
-    ended.push(attempt)
+    if (isPostponed(attempt)) notBefore = attempt.until
+    else ended.push(attempt)
+    hasEnded = true
     wake.resolve()
   }
   const forget = turn.onSpare(() => wake.resolve())
   for (const job of lane.jobs) void start(job)
-  for (let ours = true; inAir.size + ended.length > 0;) {
+  for (let ours = true; inAir.size > 0 || hasEnded;) {
     await wake.promise
     wake = Promise.withResolvers()
-    if (ended.length > 0) {
-      const end = { attempts: ended.splice(0), inAir: [...inAir], underWay: true }
+    if (hasEnded) {
+      hasEnded = false
+      const end = { attempts: ended.splice(0), inAir: [...inAir], underWay: true, notBefore }
       ours = (await turn.settle(settlement(lane, turn, end))).kind === 'going'
     }
     const room = turn.parallel - inAir.size - ended.length
-    if (ours && !turn.stopping() && inAir.size > 0 && room >= turn.parallel / 2) {
+    if (ours && notBefore === null && !turn.stopping() && inAir.size > 0 && room >= turn.parallel / 2) {
       const leaseUntil = turn.clock.now() + leaseMs(lane, turn)
       const more = await turn.more(lane, room)
       // Those that are not started are in the air no more with the next settlement.
@@ -92,8 +102,8 @@ async function runTogether(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
 }
 
 /** Gives the lane back without an attempt: nothing is in the air, and nobody is to be blamed. */
-async function release(lane: ClaimedLane, turn: TurnDeps): Promise<void> {
-  await turn.settle(settlement(lane, turn, { attempts: [], inAir: [], underWay: false }))
+async function release(lane: ClaimedLane, turn: TurnDeps, notBefore: number | null = null): Promise<void> {
+  await turn.settle(settlement(lane, turn, { attempts: [], inAir: [], underWay: false, notBefore }))
 }
 
 function leaseMs(lane: ClaimedLane, turn: TurnDeps): number {
@@ -108,7 +118,7 @@ function outlasts(leaseUntil: number, lane: ClaimedLane, turn: TurnDeps): boolea
 function settlement(
   lane: ClaimedLane,
   turn: TurnDeps,
-  end: { attempts: AttemptRow[]; inAir: readonly ClaimedJob[]; underWay: boolean },
+  end: { attempts: AttemptRow[]; inAir: readonly ClaimedJob[]; underWay: boolean; notBefore?: number | null },
 ): Settlement {
   const step: LaneStep = {
     subscriptionId: lane.subscriptionId,
@@ -118,6 +128,7 @@ function settlement(
     inAir: end.inAir,
     underWay: end.underWay,
     leaseMs: leaseMs(lane, turn),
+    notBefore: end.notBefore ?? null,
     streak: streakOf(end.attempts),
   }
   const destination = { tenantId: lane.tenantId, destinationKey: lane.destinationKey }

@@ -44,6 +44,8 @@ export interface LaneStep {
   underWay: boolean
   /** How long the lease lasts from now. */
   leaseMs: number
+  /** Epoch ms: the lane is released without its work being done, and not claimed again before that, unless it is edited. */
+  notBefore: number | null
   /** The attempts' effect on the failure streak, in their order: did a success clear it, and which failures came after. */
   streak: { cleared: boolean; firstFailureAt: number | null; lastFailureAt: number | null }
 }
@@ -141,6 +143,7 @@ function columnsOf(entries: Entry[]): unknown[] {
     entries.map(({ attempt }) => attempt?.failures),
     entries.map(({ attempt }) => attempt?.dueAt),
     entries.map(({ attempt }) => attempt?.aside),
+    entries.map(({ step }) => step.notBefore),
   ]
 }
 
@@ -159,10 +162,10 @@ with entry as materialized (
   select * from unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::integer[], $6::text[], $7::text[], $8::boolean[], $9::integer[],
     $10::boolean[], $11::bigint[], $12::bigint[], $13::boolean[], $14::text[], $15::bigint[], $16::bigint[], $17::uuid[], $18::uuid[],
     $19::text[], $20::integer[], $21::bigint[], $22::integer[], $23::text[], $24::integer[], $25::text[], $26::text[],
-    $28::integer[], $29::integer[], $30::text[], $31::text[], $32::integer[], $33::bigint[], $34::boolean[])
+    $28::integer[], $29::integer[], $30::text[], $31::text[], $32::integer[], $33::bigint[], $34::boolean[], $35::bigint[])
     e(subscription_id, token, wake_gen, version, in_air, in_air_attempts, under_way, lease_ms, streak_cleared, first_failure_ms,
       last_failure_ms, last, settled_ids, head_due_ms, retry_due_ms, attempt_id, delivery_id, tenant_id, number, started_ms,
-      duration_ms, outcome, status, error_class, error_detail, response_at, response_bytes, fate, reason, failures, due_ms, aside)
+      duration_ms, outcome, status, error_class, error_detail, response_at, response_bytes, fate, reason, failures, due_ms, aside, not_before_ms)
 ), logged as (
   insert into attempt (id, delivery_id, tenant_id, subscription_id, number, started_at, duration_ms, outcome, status, error_class,
     error_detail, response)
@@ -203,10 +206,12 @@ with entry as materialized (
     and d.id <> all(s.settled_ids::uuid[]) order by d.seq limit 1) head on true
   left join lateral (select d.due_at from delivery d where s.releasing and d.subscription_id = s.subscription_id and d.aside
     and d.id <> all(s.settled_ids::uuid[]) order by d.due_at limit 1) retry on true
+), waited as materialized (
+  select q.*, not_before_ms is not null and not edited and coalesce(head_due, retry_due) is not null as postponed from queue q
 ), placed as materialized (
-  select q.*, case when not releasing then 'leased' when woken or least(head_due, retry_due) <= $1 then 'ready'
+  select q.*, case when not releasing then 'leased' when postponed then 'blocked' when woken or least(head_due, retry_due) <= $1 then 'ready'
     when head_due is not null then 'blocked' when retry_due is not null then 'waiting' else 'idle' end as state
-  from queue q
+  from waited q
 ), turns as materialized (
   select * from take_turns(array(select owner from placed where state = 'ready'))
 ), numbered as materialized (
@@ -214,7 +219,8 @@ with entry as materialized (
   from placed p left join turns t on t.tenant_id = p.owner
 ), moved as (
   update lane set state = n.state,
-    due_at = case when n.state in ('blocked', 'waiting') then least(n.head_due, n.retry_due) end,
+    due_at = case when n.state = 'blocked' and n.postponed then to_timestamp(n.not_before_ms / 1000.0)
+      when n.state in ('blocked', 'waiting') then least(n.head_due, n.retry_due) end,
     turn = case when n.state = 'ready' then n.turn else lane.turn end,
     lease_until = case when n.state = 'leased' then $1::timestamptz + n.lease_ms * interval '1 ms' end,
     in_air = case when n.state = 'leased' then n.in_air::uuid[] else '{}' end,

@@ -1,6 +1,7 @@
 // Subscriptions, their patterns and signing secrets, as the control plane reads and changes them. Every statement compares the
 // tenant itself: there is no way to reach another tenant's row by its id alone.
 import type { SinkSettings, Subscription, VerificationState } from '../event/subscription.ts'
+import type { Database } from './pool.ts'
 import type { TenantDatabase } from './tenant.ts'
 
 export interface NewSubscription {
@@ -169,16 +170,28 @@ export async function rotateSecret(db: TenantDatabase, rotation: SecretRotation)
   await db.query(ROTATE_SECRET, [subscriptionId, db.tenantId, field, sealed, now, oldUntil, oldOnes])
 }
 
+// Under the subscription's lock, which those who rotate at one time get one after the other, whatever their clocks said before: the
+// new one is later than all before it.
 const ROTATE_SECRET = `
 with old as materialized (
-  select id, coalesce(least(expires_at, $6), $6) as until, row_number() over (order by created_at desc, id desc) as age
+  select id, created_at, coalesce(least(expires_at, $6), $6) as until, row_number() over (order by created_at desc, id desc) as age
   from subscription_secret where subscription_id = $1 and tenant_id = $2 and field = $3
 ), removed as (
   delete from subscription_secret s using old where s.id = old.id and (old.until <= $5 or old.age > $7)
 ), ending as (
   update subscription_secret s set expires_at = old.until from old where s.id = old.id and old.until > $5 and old.age <= $7
 )
-insert into subscription_secret (id, subscription_id, tenant_id, field, sealed, created_at) values (uuid7($5), $1, $2, $3, $4, $5)`
+insert into subscription_secret (id, subscription_id, tenant_id, field, sealed, created_at)
+select uuid7($5), $1, $2, $3, $4, greatest($5, (select max(created_at) from old) + interval '1 microsecond')`
+
+/** Removes secrets, of any tenant, that ended before `before`: at most `limit` of them. Answers how many. */
+export async function removeExpiredSecrets(db: Database, before: Date, limit: number): Promise<number> {
+  return (await db.query(REMOVE_EXPIRED_SECRETS, [before, limit])).rowCount ?? 0
+}
+
+const REMOVE_EXPIRED_SECRETS = `
+delete from subscription_secret where id in (
+  select id from subscription_secret where expires_at < $1 order by expires_at limit $2 for update skip locked)`
 
 interface SubscriptionRow {
   id: string

@@ -6,9 +6,12 @@ import {
   findStrayDeadLetters,
   makeDeadLetterDays,
 } from '../store/producer-dead-letters.ts'
+import { removeExpiredSecrets } from '../store/subscriptions.ts'
 import type { Chore } from './upkeep.ts'
 
 const SWEEP_EVERY_MS = 60_000
+const SECRETS_EVERY_MS = 10 * 60_000
+const SECRETS_AT_ONCE = 10_000
 const DAY_MS = 24 * 3600 * 1000
 /** By how much the clock of another replica may be behind ours. */
 const CLOCK_SKEW_MS = 5 * 60_000
@@ -22,6 +25,18 @@ export function sweepChore(onFound: (lanes: number) => void): Chore {
       const lanes = await sweepLanes(db)
       onFound(lanes)
       return lanes > 0 ? { lanes } : null
+    },
+  }
+}
+
+/** Removes the old signing secrets whose overlap is over: on every replica's clock, for which they do not sign any more anyway. */
+export function expiredSecretsChore(): Chore {
+  return {
+    name: 'expired_secrets',
+    everyMs: SECRETS_EVERY_MS,
+    run: async (db, now) => {
+      const removed = await removeExpiredSecrets(db, new Date(now.getTime() - CLOCK_SKEW_MS), SECRETS_AT_ONCE)
+      return removed > 0 ? { removed } : null
     },
   }
 }

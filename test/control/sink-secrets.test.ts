@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { silentLog } from '../../src/base/log.ts'
 import { destinationCache } from '../../src/dispatch/destination-cache.ts'
 import type { SinkSettings } from '../../src/event/subscription.ts'
 import type { ClaimedLane } from '../../src/store/lanes.ts'
@@ -71,6 +72,8 @@ function replica(): (id: string) => Promise<SinkSettings> {
     pool: control.database.pool,
     secrets: testSecrets,
     sinks: { webhook: scriptedSink() },
+    clock: control.clock,
+    log: silentLog,
   })
   return async (id) => {
     const { rows } = await control.database.pool.query('select version from lane where subscription_id = $1', [id])

@@ -5,7 +5,7 @@ import { manualClock } from '../support/clock.ts'
 import { testDatabase } from '../support/database.ts'
 import { drain, testDispatcher } from '../support/dispatch.ts'
 import { anEvent, arrive, insertSubscription } from '../support/fixtures.ts'
-import { delivered, failed, scriptedSink } from '../support/scripted-sink.ts'
+import { delivered, failed, hanging, scriptedSink } from '../support/scripted-sink.ts'
 import type { Pool } from '../../src/store/pool.ts'
 
 const HOUR = 3_600_000
@@ -356,11 +356,7 @@ test('an attempt that is broken off at the deadline of a stop uses no step, keep
   await using database = await testDatabase()
   const { pool } = database
   const clock = manualClock()
-  const broken = failed({ errorClass: 'aborted', status: null })
-  const sink = scriptedSink(
-    (_attempt, signal) =>
-      new Promise((resolve) => signal.addEventListener('abort', () => resolve(broken), { once: true })),
-  )
+  const sink = scriptedSink(hanging)
   const dispatcher = testDispatcher({ pool, clock, sink })
   await insertSubscription(pool)
   const [first, second] = [anEvent(), anEvent()]

@@ -7,12 +7,7 @@ import { manualClock } from '../support/clock.ts'
 import { testDatabase } from '../support/database.ts'
 import { testDispatcher } from '../support/dispatch.ts'
 import { anEvent, arrive, insertSubscription } from '../support/fixtures.ts'
-import { delivered, failed, scriptedSink, type Script } from '../support/scripted-sink.ts'
-
-const aborted = failed({ errorClass: 'aborted', status: null })
-/** Answers only when it is broken off. */
-const hanging: Script = (_attempt, signal) =>
-  new Promise((resolve) => signal.addEventListener('abort', () => resolve(aborted), { once: true }))
+import { delivered, hanging, scriptedSink } from '../support/scripted-sink.ts'
 
 async function rows(pool: Pool, text: string): Promise<Record<string, unknown>[]> {
   return (await pool.query(text)).rows

@@ -11,7 +11,7 @@ import type { ManualClock } from '../support/clock.ts'
 import { testDatabase } from '../support/database.ts'
 import { drain, testDispatcher } from '../support/dispatch.ts'
 import { anEvent, arrive, insertSubscription } from '../support/fixtures.ts'
-import { delivered, failed, scriptedSink } from '../support/scripted-sink.ts'
+import { delivered, failed, hanging, scriptedSink } from '../support/scripted-sink.ts'
 
 const HOUR = 3_600_000
 
@@ -177,10 +177,7 @@ test('an attempt that is broken off says nothing about its destination: a troubl
   await using database = await testDatabase()
   const { pool } = database
   const clock = manualClock()
-  const broken = failed({ errorClass: 'aborted', status: null })
-  const sink = scriptedSink(
-    (_attempt, signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(broken))),
-  )
+  const sink = scriptedSink(hanging)
   const dispatcher = testDispatcher({ pool, clock, sink })
   await insertSubscription(pool)
   await pool.query('update destination set failures = 4')

@@ -2,7 +2,7 @@ import { test, describe } from 'node:test'
 import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import { FlattenedEncrypt } from 'jose'
-import { parseKeyRing } from '../../src/secrets/keyring.ts'
+import { keyIds, parseKeyRing } from '../../src/secrets/keyring.ts'
 import {
   SecretError,
   createSecretBox,
@@ -53,7 +53,8 @@ describe('a sealed secret', () => {
     const sealed = JSON.parse(await box.seal('secret', context)) as object
     const aad = Buffer.from(JSON.stringify(Object.values(context))).toString('base64url')
     const other = { ...context, tenantId: 'evil' }
-    await assert.rejects(box.open(JSON.stringify({ ...sealed, aad }), other), isFault('not_authentic'))
+    await assert.rejects(box.open(JSON.stringify({ ...sealed, aad }), other), isFault('malformed'))
+    await assert.rejects(box.open(JSON.stringify(sealed), other), isFault('not_authentic'))
   })
 
   for (const part of ['ciphertext', 'iv', 'tag', 'encrypted_key', 'protected']) {
@@ -75,19 +76,96 @@ describe('a sealed secret', () => {
   }
 
   test('does not open under another algorithm, not even a valid one by the same key', async () => {
-    const kid = parseKeyRing(OLD_KEK).currentId
+    const [kid] = await keyIds(parseKeyRing(OLD_KEK))
+    assert.ok(kid)
     const aad = Buffer.from(JSON.stringify(Object.values(context)))
     for (const header of [
       { alg: 'A256KW', enc: 'A256GCM' },
       { alg: 'A256GCMKW', enc: 'A128GCM' },
       { alg: 'dir', enc: 'A256GCM' },
+      { alg: 'PBES2-HS256+A128KW', enc: 'A256GCM' },
+      { alg: 'A256GCMKW', enc: 'A256GCM', typ: 'secret' },
+      { alg: 'A256GCMKW', enc: 'A256GCM', zip: 'DEF' },
     ]) {
       const jwe = await new FlattenedEncrypt(Buffer.from('a secret'))
         .setProtectedHeader({ ...header, kid })
         .setAdditionalAuthenticatedData(aad)
         .encrypt(Buffer.from(OLD_KEK, 'base64'))
-      await assert.rejects(box.open(JSON.stringify(jwe), context), isFault('not_authentic'))
+      await assert.rejects(box.open(JSON.stringify({ ...jwe, aad: undefined }), context), isFault('malformed'))
     }
+  })
+
+  test('does not open when it is written in another way: other members, other digits, other white space in its base64', async () => {
+    const jwe = JSON.parse(await box.seal('a secret', context)) as Record<string, string>
+    for (const other of [
+      { ...jwe, header: { kid: 'x' } },
+      { ...jwe, unprotected: '' },
+      { ...jwe, tag: `${jwe['tag']}=` },
+      { ...jwe, tag: ` ${jwe['tag']}` },
+      { ...jwe, iv: 7 },
+      { ...jwe, ciphertext: [jwe['ciphertext']] },
+      [jwe],
+    ])
+      await assert.rejects(box.open(JSON.stringify(other), context), isFault('malformed'))
+  })
+
+  test('of whatever kind, comes to a SecretError or to what was sealed, never to anything else', async (t) => {
+    const sealed = await box.seal('a secret', context)
+    const jwe = JSON.parse(sealed) as Record<string, string>
+    const header = JSON.parse(Buffer.from(jwe['protected']!, 'base64url').toString()) as Record<string, unknown>
+    const value = fc.oneof(
+      fc.string(),
+      fc.jsonValue(),
+      fc.uint8Array().map((bytes) => Buffer.from(bytes).toString('base64url')),
+    )
+    const parts = fc.dictionary(
+      fc.constantFrom(...Object.keys(jwe), 'aad', 'header', 'unprotected', '__proto__'),
+      value,
+    )
+    const otherKey = fc.string().map((kid) => ({ kid }))
+    const headers = fc.oneof(
+      otherKey,
+      fc.dictionary(
+        fc.constantFrom(...Object.keys(header), 'zip', 'crit', 'p2c', 'epk', 'wrapped_key', '__proto__'),
+        fc.oneof(value, fc.constantFrom('dir', 'A256KW', 'ECDH-ES', 'RSA1_5', 'none', 'A128GCM')),
+      ),
+    )
+    const withHeader = headers.map((changed) =>
+      JSON.stringify({
+        ...jwe,
+        protected: Buffer.from(JSON.stringify({ ...header, ...changed })).toString('base64url'),
+      }),
+    )
+    const cut = fc
+      .tuple(fc.nat(sealed.length), fc.nat(20), fc.string())
+      .map(([at, length, text]) => sealed.slice(0, at) + text + sealed.slice(at + length))
+    const texts = fc.oneof(
+      fc.string(),
+      fc.json(),
+      cut,
+      withHeader,
+      parts.map((changed) => JSON.stringify({ ...jwe, ...changed })),
+    )
+    const faults = new Map<string, number>()
+    await fc.assert(
+      fc.asyncProperty(texts, async (text) => {
+        const end = await box.open(text, context).then(
+          (opened) => {
+            // What was changed is nothing to it.
+            assert.equal(opened.toString(), 'a secret')
+            return 'opened'
+          },
+          (error: unknown) => {
+            assert.ok(error instanceof SecretError, String(error))
+            return error.fault
+          },
+        )
+        faults.set(end, (faults.get(end) ?? 0) + 1)
+      }),
+      { numRuns: 3_000 },
+    )
+    for (const fault of ['malformed', 'unknown_key', 'not_authentic']) assert.ok(faults.has(fault), fault)
+    t.diagnostic(JSON.stringify(Object.fromEntries(faults)))
   })
 
   test('that is no JWE at all is malformed, and not repeated in the error', async () => {

@@ -15,6 +15,7 @@ import { webhookRules } from '../../src/control/sink-rules.ts'
 import { ingest } from '../../src/ingest/ingest.ts'
 import { ingestMetrics } from '../../src/ingest/metrics.ts'
 import { match } from '../../src/matching/match.ts'
+import { parseKeyRing } from '../../src/secrets/keyring.ts'
 import { createSecretBox } from '../../src/secrets/secrets.ts'
 import type { Outcome } from '../../src/sinks/sink.ts'
 import { tenantStore } from '../../src/store/tenant.ts'
@@ -51,7 +52,7 @@ export interface Answer {
 }
 
 /** What seals and opens its secrets. */
-export const testSecrets = createSecretBox({ currentId: 'test', keys: new Map([['test', Buffer.alloc(32, 7)]]) })
+export const testSecrets = createSecretBox(parseKeyRing(Buffer.alloc(32, 7).toString('base64')))
 
 /**
  * A server that is not listening yet, on a database of its own. Beside API keys the `others` let in: by default everybody, as the

@@ -4,8 +4,9 @@ import type { Log } from '../../src/base/log.ts'
 import { createRegistry } from '../../src/base/metrics.ts'
 import type { Tracer } from '../../src/base/tracing.ts'
 import { Dispatcher } from '../../src/dispatch/dispatcher.ts'
+import type { AttemptDeps } from '../../src/dispatch/attempt.ts'
 import type { DispatchOptions } from '../../src/dispatch/dispatcher.ts'
-import { dispatchMetrics } from '../../src/dispatch/metrics.ts'
+import { dispatchMetrics, type DispatchMetrics } from '../../src/dispatch/metrics.ts'
 import type { Destination, Sink } from '../../src/sinks/sink.ts'
 import type { Pool } from '../../src/store/pool.ts'
 import type { ManualClock } from './clock.ts'
@@ -26,9 +27,12 @@ export function testDispatcher(deps: {
   options?: Partial<DispatchOptions>
   random?: () => number
   log?: Log
+  metrics?: DispatchMetrics
   tracer?: Tracer | null
   /** In place of one that no sink can reach. */
   destination?: Destination
+  /** In place of both. */
+  destinationOf?: AttemptDeps['destinationOf']
 }): Dispatcher {
   const { pool, clock, sink } = deps
   return new Dispatcher({
@@ -36,20 +40,21 @@ export function testDispatcher(deps: {
     clock,
     log: deps.log ?? silentLog,
     tracer: deps.tracer ?? null,
-    metrics: dispatchMetrics(createRegistry({ processMetrics: false })),
+    metrics: deps.metrics ?? dispatchMetrics(createRegistry({ processMetrics: false })),
     random: deps.random ?? seededRandom(1),
     options: { ...testOptions, ...deps.options },
-    destinationOf: async (lane) => ({
-      sink,
-      destination: deps.destination ?? {
-        subscriptionId: lane.subscriptionId,
-        tenantId: lane.tenantId,
-        sink: { kind: 'webhook', url: 'https://example.com/', headers: {} },
-        contentMode: 'binary',
-        timeoutMs: lane.timeoutMs,
-        signingKeys: [],
+    destinationOf: async (lane) =>
+      (await deps.destinationOf?.(lane)) ?? {
+        sink,
+        destination: deps.destination ?? {
+          subscriptionId: lane.subscriptionId,
+          tenantId: lane.tenantId,
+          sink: { kind: 'webhook', url: 'https://example.com/', headers: {} },
+          contentMode: 'binary',
+          timeoutMs: lane.timeoutMs,
+          signingKeys: [],
+        },
       },
-    }),
   })
 }
 

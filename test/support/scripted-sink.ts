@@ -11,6 +11,12 @@ export function failed(given: Partial<Extract<Outcome, { kind: 'failed' }>> = {}
   return { kind: 'failed', errorClass: 'http_status', detail, status: 500, response, retryAfter: null, ...given }
 }
 
+/** Answers only when it is broken off. */
+export const hanging: Script = async (_attempt, signal) => {
+  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
+  return failed({ errorClass: 'aborted', status: null })
+}
+
 /** `attempts` are the requests in the order in which they began. */
 export function scriptedSink(script: Script = () => delivered): Sink & { attempts: AttemptRequest[]; script: Script } {
   const attempts: AttemptRequest[] = []

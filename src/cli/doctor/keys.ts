@@ -1,8 +1,8 @@
 // The key-encryption keys: can they be had, and do they open what is stored.
 import { access } from 'node:fs/promises'
-import { join } from 'node:path'
-import type { Config } from '../../config.ts'
-import { openKeyRing } from '../../secrets/keyring.ts'
+import { systemClock } from '../../base/clock.ts'
+import { kekSources, type Config } from '../../config.ts'
+import { keyIds, openKeyRing } from '../../secrets/keyring.ts'
 import type { KeyRing } from '../../secrets/keyring.ts'
 import { createSecretBox, SecretError } from '../../secrets/secrets.ts'
 import { openDiagnosis, sampleSecrets } from '../../store/diagnosis.ts'
@@ -19,21 +19,25 @@ export function keysCheck(config: Config): Check {
     run: async () => {
       const ring = await ringOf(config)
       if (ring === null) return [ok('key ring', 'none yet: one is made in the data directory when the hub starts')]
-      const had = ok('key ring', `${ring.keys.size} ${ring.keys.size === 1 ? 'key' : 'keys'}`)
+      const ids = await keyIds(ring)
+      const had = ok('key ring', `${ids.length} ${ids.length === 1 ? 'key' : 'keys'}; ${ids[0]} seals`)
       const { dsn } = config.postgres
       return dsn === null ? [had] : [had, await openingFinding(dsn, ring)]
     },
   }
 }
 
-async function ringOf({ kek, dataDir }: Config): Promise<KeyRing | null> {
-  if (kek.kind !== 'generated') return await openKeyRing(kek)
-  const path = join(dataDir, 'kek')
-  const exists = await access(path).then(
-    () => true,
-    () => false,
-  )
-  return exists ? await openKeyRing({ kind: 'file', path }) : null
+async function ringOf(config: Config): Promise<KeyRing | null> {
+  const sources = kekSources(config)
+  const [first] = sources
+  const isMade =
+    config.kek.kind !== 'generated' ||
+    (first?.kind === 'file' &&
+      (await access(first.path).then(
+        () => true,
+        () => false,
+      )))
+  return isMade ? await openKeyRing(sources, { clock: systemClock }) : null
 }
 
 async function openingFinding(dsn: string, ring: KeyRing): Promise<Finding> {

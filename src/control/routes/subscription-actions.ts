@@ -14,7 +14,14 @@ import {
   VerificationSchema,
 } from '../schemas/subscription.ts'
 import { durationMs } from '../subscription-draft.ts'
-import { getSubscription, pauseSubscription, resumeSubscription, rotateSigningSecret } from '../subscriptions.ts'
+import { issueSigningSecret } from '../sealing.ts'
+import {
+  getSubscription,
+  MAX_OLD_SECRETS,
+  pauseSubscription,
+  resumeSubscription,
+  rotateSigningSecret,
+} from '../subscriptions.ts'
 import { viewDelivery } from '../views/delivery.ts'
 import { viewSubscription } from '../views/subscription.ts'
 import type { SubscriptionRouteDeps } from './subscriptions.ts'
@@ -75,7 +82,7 @@ function addRotateSecret(api: Api, deps: SubscriptionRouteDeps): void {
     schema: {
       operationId: 'rotateSecret',
       summary: 'A new signing secret; the old one signs too while the overlap lasts',
-      description: 'The overlap is 24h when none is given, and 30d at most; with `0s` the old ones end at once.',
+      description: `The overlap is 24h when none is given, and 30d at most; with \`0s\` the old ones end at once. No overlap is ever made longer by a later rotation, and no more than ${MAX_OLD_SECRETS} old ones go on: of more, the oldest end at once.`,
       tags: ['subscriptions'],
       params: IdParams,
       headers: ConditionalHeaders,
@@ -86,13 +93,15 @@ function addRotateSecret(api: Api, deps: SubscriptionRouteDeps): void {
       request.body ??= {}
     },
     handler: async (request, reply) => {
+      const { tenantId } = callerOf(request)
       const target = { id: request.params.id, conditions: conditionsOf(request.headers) }
-      const rotation = { ...target, overlapMs: durationMs(request.body.overlap ?? DEFAULT_OVERLAP) }
-      const { subscription, signingSecret, oldUntil } = await deps.asTenant(callerOf(request), (db) =>
+      const issued = await issueSigningSecret({ tenantId, subscriptionId: target.id }, deps.secrets)
+      const rotation = { ...target, issued, overlapMs: durationMs(request.body.overlap ?? DEFAULT_OVERLAP) }
+      const { subscription, oldUntil } = await deps.asTenant({ tenantId }, (db) =>
         rotateSigningSecret(db, rotation, deps),
       )
       reply.header('etag', entityTag(subscription))
-      return { signing_secret: signingSecret, old_secrets_expire_at: oldUntil.toISOString() }
+      return { signing_secret: issued.text, old_secrets_expire_at: oldUntil.toISOString() }
     },
   })
 }

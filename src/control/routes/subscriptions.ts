@@ -15,6 +15,7 @@ import {
 } from '../schemas/subscription.ts'
 import { listSubscriptions } from '../../store/subscriptions.ts'
 import { patchWish, readWish, type Wish } from '../subscription-draft.ts'
+import { issueSigningSecret, sealAhead, type Sealing } from '../sealing.ts'
 import {
   createSubscription,
   deleteSubscription,
@@ -57,12 +58,15 @@ function addCreate(api: Api, deps: SubscriptionRouteDeps): void {
     },
     handler: async (request, reply) => {
       const wish = readWish(request.body, deps.sinkRules)
-      const { subscription, signingSecret } = await deps.asTenant(callerOf(request), (db) =>
-        createSubscription(db, wish, deps),
+      const { tenantId } = callerOf(request)
+      const issued = await issueSigningSecret({ tenantId }, deps.secrets)
+      const secrets = await sealAhead({ tenantId, ...issued }, wish.secrets, deps.secrets)
+      const subscription = await deps.asTenant({ tenantId }, (db) =>
+        createSubscription(db, { wish, issued }, { ...deps, secrets }),
       )
       deps.verification.begin(subscription)
       reply.code(201).headers({ location: `/v1/subscriptions/${subscription.id}`, etag: entityTag(subscription) })
-      return { ...viewSubscription(subscription), signing_secret: signingSecret }
+      return { ...viewSubscription(subscription), signing_secret: issued.text }
     },
   })
 }
@@ -144,12 +148,25 @@ function addPatch(api: Api, deps: SubscriptionRouteDeps): void {
         return wish
       }
       const edit = { id: request.params.id, conditions: conditionsOf(request.headers), wishOf }
-      const subscription = await deps.asTenant(callerOf(request), (db) => editSubscription(db, edit, deps))
+      const caller = callerOf(request)
+      const secrets = await sealEdit(caller, { ...edit, touches: request.body.sink !== undefined }, deps)
+      const subscription = await deps.asTenant(caller, (db) => editSubscription(db, edit, { ...deps, secrets }))
       if (moved) deps.verification.begin(subscription)
       reply.header('etag', entityTag(subscription))
       return viewSubscription(subscription)
     },
   })
+}
+
+/** What the edit will probably have to seal: as the subscription is now, which another edit may still change. */
+async function sealEdit(
+  { tenantId }: { tenantId: string },
+  { id, wishOf, touches }: { id: string; wishOf: (current: Subscription) => Wish; touches: boolean },
+  { asTenant, secrets }: SubscriptionRouteDeps,
+): Promise<Sealing> {
+  if (!touches) return secrets
+  const current = await asTenant({ tenantId }, (db) => getSubscription(db, id))
+  return await sealAhead({ tenantId, subscriptionId: id }, wishOf(current).secrets, secrets)
 }
 
 function addDelete(api: Api, deps: SubscriptionRouteDeps): void {
