@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { interruptible } from '../dev/interruptible.ts'
 import { startKafka } from '../dev/kafka.ts'
 import { runRolling, SHAPES, type RollingResult, type Shape } from '../test/rolling/run.ts'
 import { testDatabase } from '../test/support/database.ts'
@@ -27,7 +28,7 @@ const wrong = [...results.values()].reduce(
 process.exit(wrong > 0 ? 1 : 0)
 
 async function run(): Promise<Map<Shape, RollingResult>> {
-  await using running = new AsyncDisposableStack()
+  await using running = interruptible()
   const dataDir = await mkdtemp(join(tmpdir(), 'rolling-'))
   running.defer(() => rm(dataDir, { recursive: true, force: true }))
   const server = await joinTestServer()

@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { interruptible } from '../dev/interruptible.ts'
 import { startKafka } from '../dev/kafka.ts'
 import { startLocalPostgres } from '../dev/postgres.ts'
 import { silentLog } from '../src/base/log.ts'
@@ -20,7 +21,7 @@ const { values } = parseArgs({
 })
 const minutes = Number(values.minutes)
 const eventsPerSecond = Number(values.rate)
-await using running = new AsyncDisposableStack()
+await using running = interruptible()
 const dataDir = await mkdtemp(join(tmpdir(), 'soak-'))
 running.defer(() => rm(dataDir, { recursive: true, force: true }))
 const postgres = await startLocalPostgres({ dataDir, log: silentLog })

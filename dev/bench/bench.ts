@@ -22,6 +22,7 @@ import { migrate } from '../../src/store/migrate.ts'
 import { makePartitions } from '../../src/store/partitions.ts'
 import { createPool } from '../../src/store/pool.ts'
 import type { Pool } from '../../src/store/pool.ts'
+import { interruptible } from '../interruptible.ts'
 import { startLocalPostgres } from '../postgres.ts'
 
 export const BODY = Buffer.from(JSON.stringify({ amount: '1234567890.12', note: 'x'.repeat(950) }))
@@ -34,27 +35,25 @@ export interface Bench {
 
 /** Runs `work` on a database and a receiver that are gone afterwards. */
 export async function withBench(work: (bench: Bench) => Promise<void>): Promise<void> {
+  await using running = interruptible()
   const directory = await mkdtemp(join(tmpdir(), 'streaming-hub-bench-'))
+  running.defer(() => rm(directory, { recursive: true, force: true }))
   const postgres = await startLocalPostgres({ dataDir: directory, log: silentLog })
+  running.defer(() => postgres.stop())
   const receiver = fork(new URL('./receiver.ts', import.meta.url))
-  try {
-    const [port] = (await once(receiver, 'message')) as [number]
-    await migrate(postgres.dsn)
-    const pool = createPool({
-      dsn: postgres.dsn,
-      maxConnections: 16,
-      applicationName: 'bench',
-      onError: ({ message }) => console.error(message),
-    })
-    await makePartitions(pool, new Date(), 1)
-    const [pid] = (await readFile(join(postgres.directory, 'cluster', 'postmaster.pid'), 'utf8')).split('\n')
-    await work({ pool, postgresPid: Number(pid), receiver: { url: `http://127.0.0.1:${port}/`, process: receiver } })
-    await pool.end()
-  } finally {
-    receiver.disconnect()
-    await postgres.stop()
-    await rm(directory, { recursive: true, force: true })
-  }
+  running.defer(() => receiver.disconnect())
+  const [port] = (await once(receiver, 'message')) as [number]
+  await migrate(postgres.dsn)
+  const pool = createPool({
+    dsn: postgres.dsn,
+    maxConnections: 16,
+    applicationName: 'bench',
+    onError: ({ message }) => console.error(message),
+  })
+  running.defer(() => pool.end())
+  await makePartitions(pool, new Date(), 1)
+  const [pid] = (await readFile(join(postgres.directory, 'cluster', 'postmaster.pid'), 'utf8')).split('\n')
+  await work({ pool, postgresPid: Number(pid), receiver: { url: `http://127.0.0.1:${port}/`, process: receiver } })
 }
 
 /** An active subscription of `tenantId` to the records of this file. */

@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util'
 import { Admin, Producer, type MessageToProduce } from '@platformatic/kafka'
 import { silentLog } from '../../src/base/log.ts'
 import { startHub } from '../../test/support/hub.ts'
+import { interruptible } from '../interruptible.ts'
 import { startKafka } from '../kafka.ts'
 import { startLocalPostgres } from '../postgres.ts'
 import { record } from './bench.ts'
@@ -50,7 +51,7 @@ const large: Load = {
   compression: 'none',
 }
 
-await using running = new AsyncDisposableStack()
+await using running = interruptible()
 const folder = await mkdtemp(join(tmpdir(), 'memory-'))
 running.defer(() => rm(folder, { recursive: true, force: true }))
 const postgres = await startLocalPostgres({ dataDir: folder, log: silentLog })

@@ -175,6 +175,6 @@ function toQuarantine({ record, result }: Decided, now: Date): QuarantinedRecord
   const source = record.topic.split('.')[2] ?? ''
   // Over HTTP the topic is made from an attribute that may hold anything; the raw headers keep what was sent.
   const known = isSource(source)
-  const kept = { ...record, topic: record.position || known ? record.topic : '' }
+  const kept = { ...record, topic: record.position || known ? record.topic.replaceAll('\0', '') : '' }
   return [{ id: recordId(record, now), reason, detail, source: known ? source : null, record: kept }]
 }

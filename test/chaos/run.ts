@@ -11,6 +11,7 @@ import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client } from 'pg'
+import { interruptible } from '../../dev/interruptible.ts'
 import { startKafka } from '../../dev/kafka.ts'
 import type { RunningKafka } from '../../dev/kafka.ts'
 import { ensureServer } from '../../dev/postgres.ts'
@@ -66,7 +67,7 @@ export interface World {
 
 /** Runs the whole of it; whatever happens, nothing of it is left running. */
 export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
-  await using stack = new AsyncDisposableStack()
+  await using stack = interruptible()
   const random = seededRandom(options.seed)
   const directory = await mkdtemp(join(tmpdir(), 'chaos-'))
   stack.defer(() => rm(directory, { recursive: true, force: true }))

@@ -1,5 +1,5 @@
-// Any record whatever gets exactly one verdict, and the right one by a second reading of the contract. `VERDICT_RECORDS=1000000`
-// runs a million spoilt records instead of 200,000.
+// Any record whatever gets exactly one verdict, and the right one by a second reading of the contract; what is quarantined is stored.
+// `VERDICT_RECORDS=1000000` judges a million spoilt records instead of 200,000; `npm run mutations` stores them too.
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { inspect } from 'node:util'
@@ -8,9 +8,11 @@ import { REASON_CODES } from '../../src/event/reason.ts'
 import type { IncomingRecord } from '../../src/event/record.ts'
 import { verdict } from '../../src/ingest/verdict.ts'
 import type { Verdict } from '../../src/ingest/verdict.ts'
+import { testDatabase } from '../support/database.ts'
 import { expectedVerdict } from '../support/oracles.ts'
 import { seededRandom } from '../support/random.ts'
 import { plainAttributes, recordWith, spoiltRecord } from '../support/records.ts'
+import { runMutations } from './mutations.ts'
 
 const RECORDS = Number(process.env['VERDICT_RECORDS'] ?? 200_000)
 
@@ -26,6 +28,13 @@ test(`${RECORDS} spoilt records: none throws, each has one verdict, every reason
   }
   const possible = ['accept', 'drop', ...REASON_CODES.filter((code) => code !== 'storage_rejected')]
   assert.deepEqual([...seen.keys()].sort(), possible.sort())
+})
+
+test('whatever becomes of a spoilt record, nothing is missing afterwards: each is an event, dropped, or kept as it came', async () => {
+  await using database = await testDatabase()
+  const { outcomes, missing } = await runMutations({ pool: database.pool, records: 10_000, seed: 20_260_514 })
+  assert.equal(missing, 0)
+  assert.ok(Object.keys(outcomes).length > 10, inspect(outcomes))
 })
 
 const bytes = fc.oneof(

@@ -6,6 +6,7 @@ import { createServer } from 'node:http'
 import { createServer as createTcpServer, type AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Admin, Producer } from '@platformatic/kafka'
+import { interruptible } from '../../dev/interruptible.ts'
 import { uuid7 } from '../support/fixtures.ts'
 import { startHub, type RunningHub } from '../support/hub.ts'
 import { startBalancer, type Balancer } from './balancer.ts'
@@ -59,7 +60,7 @@ const CATCH_UP_MS = 60_000
 const MOST_REASONS = 5
 
 export async function runRolling(options: RollingOptions): Promise<RollingResult> {
-  await using stack = new AsyncDisposableStack()
+  await using stack = interruptible()
   const receiver = await startReceiver()
   stack.defer(() => receiver.stop())
   const ports = await freePorts(SHAPES[options.shape].length)

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Admin, Producer } from '@platformatic/kafka'
 import { Client } from 'pg'
+import { interruptible } from '../../dev/interruptible.ts'
 import { uuid7 } from '../support/fixtures.ts'
 import { startHub } from '../support/hub.ts'
 import type { Sample } from './flat.ts'
@@ -31,7 +32,7 @@ const WARM_UP_SHARE = 0.15
 
 /** Runs it and answers the samples; whatever happens, nothing of it is left running. */
 export async function runSoak(options: SoakOptions): Promise<Sample[]> {
-  await using stack = new AsyncDisposableStack()
+  await using stack = interruptible()
   const receiver = await startReceiver()
   stack.defer(() => receiver.stop())
   const hub = await startHub({
