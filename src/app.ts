@@ -54,7 +54,7 @@ import type { Stream } from './stream/stream.ts'
 import { deadLetterSource, factSource } from './stream/topics.ts'
 import { watchBacklog } from './upkeep/backlog.ts'
 import { deadLetterDaysChore, deadLetterPruneChore, expiredSecretsChore, sweepChore } from './upkeep/chores.ts'
-import { growthMetrics, guardChore, partitionChore, retentionChore } from './upkeep/growth.ts'
+import { growthMetrics, guardChore, healthHoursChore, partitionChore, retentionChore } from './upkeep/growth.ts'
 import { upkeepMetrics } from './upkeep/metrics.ts'
 import { Replays } from './upkeep/replays.ts'
 import { Upkeep, UPKEEP_LOCK } from './upkeep/upkeep.ts'
@@ -176,7 +176,6 @@ function createDispatcher(
   config: Config,
   made: { log: Log; registry: Registry; tracer: Tracer | null; pool: Pool; destinations: DestinationDeps },
 ): Dispatcher {
-  const { enabled, failureWindowMs, failureSpreadMs } = config.autodisable
   return new Dispatcher({
     pool: made.pool,
     clock: systemClock,
@@ -187,9 +186,14 @@ function createDispatcher(
     destinationOf: destinationCache(made.destinations),
     options: {
       ...config.dispatch,
-      autodisable: { enabled, windowMs: failureWindowMs, spreadMs: failureSpreadMs },
+      autodisable: autodisableOf(config),
     },
   })
+}
+
+function autodisableOf({ autodisable }: Config): { enabled: boolean; windowMs: number; spreadMs: number } {
+  const { enabled, failureWindowMs, failureSpreadMs } = autodisable
+  return { enabled, windowMs: failureWindowMs, spreadMs: failureSpreadMs }
 }
 
 interface Streams {
@@ -311,6 +315,7 @@ function createControl(
     trustedProxies: config.http.trustedProxies,
     stream: streamView(config, streams),
     checks: [lifecycleCheck({ stopping, running }), ...readinessChecks(pool, streams), limits.check],
+    health: { windowMs: config.healthWindowMs, autodisable: autodisableOf(config) },
     stopping,
     upkeepLock: UPKEEP_LOCK,
   })
@@ -383,6 +388,7 @@ function createUpkeep(
     chores: [
       partitionChore({ everyMs: intervalMs, weeksAhead }),
       ...(horizonMs === null ? [] : [retentionChore({ everyMs: intervalMs, horizonMs })]),
+      healthHoursChore({ everyMs: intervalMs, windowMs: config.healthWindowMs }),
       guardChore({ horizonMs, weeksAhead, metrics, troubles: new Troubles(log, systemClock) }),
       deadLetterDaysChore({ everyMs: pruneIntervalMs }),
       deadLetterPruneChore({

@@ -250,7 +250,7 @@ export const variables = {
 
   PULL_RATE: later(to(integer(1, 100_000), '100', 'Pull requests a second, for each tenant')),
   PULL_BURST: later(to(integer(1, 1_000_000), '200', 'Pull requests at once, for each tenant')),
-  HEALTH_WINDOW: later(to(duration('1h', '8760h'), '720h', "What a subscription's health looks back on")),
+  HEALTH_WINDOW: to(duration('1h', '8760h'), '720h', "What a subscription's health looks back on"),
   RECONCILER_ENABLED: to(flag, 'true', "Whether each topic's standing is watched"),
   RECONCILER_INTERVAL: to(seconds('1s', '24h'), '300', 'How often'),
   MANIFEST_REFRESH_INTERVAL: later(to(seconds('1s', '24h'), '300', "How often producers' descriptions are fetched")),

@@ -22,11 +22,19 @@ import { quarantineRoutes } from './routes/quarantine.ts'
 import { replayRoutes } from './routes/replays.ts'
 import { singletonRoutes, type SingletonDeps } from './routes/singletons.ts'
 import { subscriptionActionRoutes } from './routes/subscription-actions.ts'
+import { subscriptionHealthRoutes, type SubscriptionHealthDeps } from './routes/subscription-health.ts'
 import { subscriptionRoutes } from './routes/subscriptions.ts'
 import { Verification, type VerificationDeps } from './verification.ts'
 
 export interface ControlDeps
-  extends HttpDeps, ApiKeyRouteDeps, VerificationDeps, IngestRouteDeps, EventRouteDeps, SingletonDeps {
+  extends
+    HttpDeps,
+    ApiKeyRouteDeps,
+    VerificationDeps,
+    IngestRouteDeps,
+    EventRouteDeps,
+    SingletonDeps,
+    SubscriptionHealthDeps {
   listen: { host: string; port: number }
   /** Of the hub, for the API's document. */
   version: string
@@ -75,6 +83,7 @@ async function addRoutes(
   await refuseUnderPressure(api, deps.pressure ?? PRESSURE, deps.httpCounts)
   subscriptionRoutes(api, deps)
   subscriptionActionRoutes(api, deps)
+  subscriptionHealthRoutes(api, deps)
   deliveryRoutes(api, deps)
   replayRoutes(api, deps)
   eventRoutes(api, deps)

@@ -10,9 +10,20 @@ export interface FailureStreak {
   lastFailureAt: number
 }
 
+export interface StreakLimits {
+  windowMs: number
+  spreadMs: number
+}
+
 /** True when at `now` (epoch ms) the streak has lasted at least `windowMs`, and at least `spreadMs` lie between its first and last failure. */
-export function isDue(streak: FailureStreak, now: number, limits: { windowMs: number; spreadMs: number }): boolean {
+export function isDue(streak: FailureStreak, now: number, limits: StreakLimits): boolean {
   const sustained = now - streak.firstFailureAt >= limits.windowMs
   const spread = streak.lastFailureAt - streak.firstFailureAt >= limits.spreadMs
   return sustained && spread
+}
+
+/** When at the earliest (epoch ms) an open streak is due, if every attempt until then fails. */
+export function disablesAt({ firstFailureAt, lastFailureAt }: FailureStreak, limits: StreakLimits): number {
+  const isSpread = lastFailureAt - firstFailureAt >= limits.spreadMs
+  return firstFailureAt + (isSpread ? limits.windowMs : Math.max(limits.windowMs, limits.spreadMs))
 }

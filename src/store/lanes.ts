@@ -1,6 +1,7 @@
 // The lane ring: which queue a worker takes next, and how queues get back into the ring. See the lane table for the states.
 import type { Event } from '../event/event.ts'
 import type { Ordering } from '../event/subscription.ts'
+import { COUNT_OUTCOMES } from './outcome-hours.ts'
 import type { Database } from './pool.ts'
 
 /** One delivery of a claimed lane, with all that an attempt needs of the event. */
@@ -377,6 +378,7 @@ with due as materialized (
     to_timestamp(('x' || replace(left(b.attempt_id::text, 13), '-', ''))::bit(48)::bigint / 1000.0), 'outcome_unknown'
   from blamed b join delivery d on d.id = b.delivery_id
   on conflict (id) do nothing
+  returning subscription_id, tenant_id, started_at
 ), poisoned as (
   delete from delivery d using blamed b where d.id = b.delivery_id and d.crashes + 1 >= $3 returning d.*
 ), archived as (
@@ -384,7 +386,13 @@ with due as materialized (
     created_at, finished_at, last_status, last_error, replay_of, replay_id)
   select id, seq, tenant_id, subscription_id, ce_id, kind, 'dead_lettered', 'poisoned', attempts + 1, failures, crashes + 1,
     created_at, $1, last_status, coalesce(last_error, 'no outcome'), replay_of, replay_id from poisoned
-), counted as (
+), happened as (
+  select subscription_id, tenant_id, started_at as at, 'outcome_unknown' as outcome, null::integer as duration_ms, null as fate, 1 as step
+  from unknown
+  union all
+  select subscription_id, tenant_id, $1::timestamptz, null, null, 'dead_lettered', 1 from poisoned
+), counted as (${COUNT_OUTCOMES}
+), crashed as (
   update delivery d set attempts = attempts + 1, crashes = crashes + 1 from blamed b where d.id = b.delivery_id and d.crashes + 1 < $3
 ), returning_lane as materialized (
   select subscription_id, tenant_id, crashed, row_number() over (partition by tenant_id order by subscription_id) - 1 as nth

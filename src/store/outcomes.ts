@@ -1,4 +1,5 @@
 // Group commit: the outcomes of many attempts, and what becomes of their lanes, in one statement.
+import { COUNT_OUTCOMES } from './outcome-hours.ts'
 import type { Database } from './pool.ts'
 
 /** What one attempt came to. */
@@ -156,7 +157,8 @@ function uuids(ids: readonly string[]): string {
 // settles is not in its snapshot: that is why a lane's row brings what its attempts leave in the queue, and the rest of the line is
 // probed without them. The probes are `order by … limit 1` and never exists(), which becomes a hashed sub-plan over all pending
 // rows. A lane whose wake_gen has moved is put back into the ring without trusting the probes. No part joins two others: with
-// hundreds of rows the planner, who expects a few, would compare each with each.
+// hundreds of rows the planner, who expects a few, would compare each with each. `late` are outcomes that come after their lease was
+// taken back, which had counted them as unknown.
 const FLUSH_OUTCOMES = `
 with entry as materialized (
   select * from unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::integer[], $6::text[], $7::text[], $8::boolean[], $9::integer[],
@@ -174,7 +176,8 @@ with entry as materialized (
   from entry where attempt_id is not null
   on conflict (id) do update set started_at = excluded.started_at, duration_ms = excluded.duration_ms, outcome = excluded.outcome,
     status = excluded.status, error_class = excluded.error_class, error_detail = excluded.error_detail, response = excluded.response
-  where attempt.outcome = 'outcome_unknown'
+  where attempt.outcome = 'outcome_unknown' and excluded.outcome <> 'outcome_unknown'
+  returning subscription_id, tenant_id, outcome, duration_ms, started_at
 ), held as materialized (
   select e.*, l.tenant_id as owner, l.destination_key, l.wake_gen <> e.wake_gen as woken, l.version <> e.version as edited
   from entry e join lane l on l.subscription_id = e.subscription_id and l.lease_token = e.token
@@ -189,6 +192,18 @@ with entry as materialized (
   select id, seq, tenant_id, subscription_id, ce_id, kind, fate, reason, number, failures, 0, created_at, $1, status, last_error,
     replay_of, replay_id
   from finished
+), late as (
+  select e.subscription_id, e.tenant_id, a.started_at
+  from entry e
+  cross join lateral (select started_at from attempt where id = e.attempt_id and outcome = 'outcome_unknown' limit 1) a
+  where e.outcome <> 'outcome_unknown' and (e.subscription_id, e.token) not in (select subscription_id, token from held)
+), happened as (
+  select subscription_id, tenant_id, started_at as at, outcome, duration_ms, null as fate, 1 as step from logged
+  union all
+  select subscription_id, tenant_id, $1::timestamptz, null, null, fate, 1 from finished
+  union all
+  select subscription_id, tenant_id, started_at, 'outcome_unknown', null, null, -1 from late
+), counted as (${COUNT_OUTCOMES}
 ), retried as (
   update delivery d set attempts = h.number, failures = h.failures, aside = h.aside,
     crashes = case when h.outcome = 'outcome_unknown' then d.crashes else 0 end,

@@ -8,6 +8,7 @@ const WEEKLY = {
   quarantine: 'quarantined_at',
   delivery_history: 'finished_at',
   attempt: 'started_at',
+  outcome_hour: 'began_at',
 } as const
 export type WeeklyTable = keyof typeof WEEKLY
 export const WEEKLY_TABLES = Object.keys(WEEKLY) as WeeklyTable[]
@@ -73,6 +74,7 @@ const DELETE_STRAYS: Readonly<Record<WeeklyTable, string>> = {
   quarantine: strays('quarantine', 'true'),
   delivery_history: strays('delivery_history', 'true'),
   attempt: strays('attempt', '(select d.id from delivery d where d.id = s.delivery_id limit 1) is null'),
+  outcome_hour: strays('outcome_hour', 'true'),
 }
 
 /** Deletes replays that have been over since `before`; answers how many. Those of a deleted subscription go with it. */

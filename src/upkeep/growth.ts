@@ -13,6 +13,7 @@ import {
   WEEKLY_TABLES,
   weeksOverBy,
 } from '../store/partitions.ts'
+import type { WeeklyTable } from '../store/partitions.ts'
 import type { Database } from '../store/pool.ts'
 import type { Chore } from './upkeep.ts'
 
@@ -57,17 +58,44 @@ export function retentionChore(options: { everyMs: number; horizonMs: number }):
     run: async (db, now, stopping) => {
       const before = new Date(now.getTime() - options.horizonMs)
       const done = { dropped: 0, needed: 0, strays: 0, replays: 0 }
-      for (const table of WEEKLY_TABLES) {
-        for (const week of await weeksOverBy(db, table, before)) {
-          if (stopping.aborted) return done
-          done[(await dropWeek(db, table, week)) ? 'dropped' : 'needed']++
-        }
-        done.strays += await allOf(() => deleteStrays(db, table, before), stopping)
-      }
+      for (const table of WEEKLY_TABLES) await dropOld(db, { table, before, stopping, done })
+      if (stopping.aborted) return done
       done.replays = await allOf(() => deleteOldReplays(db, before), stopping)
       return done.dropped + done.strays + done.replays > 0 ? done : null
     },
   }
+}
+
+/** Drops the hours that no subscription's health looks back on any more: they are counts, made of what retention keeps or not. */
+export function healthHoursChore(options: { everyMs: number; windowMs: number }): Chore {
+  return {
+    name: 'health hours',
+    everyMs: options.everyMs,
+    stepwise: true,
+    run: async (db, now, stopping) => {
+      const before = new Date(now.getTime() - options.windowMs)
+      const done = { dropped: 0, needed: 0, strays: 0 }
+      await dropOld(db, { table: 'outcome_hour', before, stopping, done })
+      return done.dropped + done.strays > 0 ? done : null
+    },
+  }
+}
+
+async function dropOld(
+  db: Database,
+  old: {
+    table: WeeklyTable
+    before: Date
+    stopping: AbortSignal
+    done: { dropped: number; needed: number; strays: number }
+  },
+): Promise<void> {
+  const { table, before, stopping, done } = old
+  for (const week of await weeksOverBy(db, table, before)) {
+    if (stopping.aborted) return
+    done[(await dropWeek(db, table, week)) ? 'dropped' : 'needed']++
+  }
+  done.strays += await allOf(() => deleteStrays(db, table, before), stopping)
 }
 
 /** Takes one step after the other until one has nothing left to do. */

@@ -98,6 +98,10 @@ export async function testControl(
     },
     stream: { lag: () => [], topics: () => [] },
     checks: [],
+    health: {
+      windowMs: 720 * 3_600_000,
+      autodisable: { enabled: true, windowMs: 120 * 3_600_000, spreadMs: 12 * 3_600_000 },
+    },
     stopping: new AbortController().signal,
     upkeepLock: 'upkeep',
     // The machine that runs the tests may have more to do than it can.
