@@ -21,6 +21,7 @@ import {
 } from './schemas/producer-dead-letter.ts'
 import { ReplayCountSchema, ReplaySchema } from './schemas/replay.ts'
 import { SingletonSchema } from './schemas/singleton.ts'
+import { SubscriptionHealthSchema } from './schemas/subscription-health.ts'
 import { SecretRotated, SubscriptionCreated, SubscriptionSchema, VerificationSchema } from './schemas/subscription.ts'
 
 /** Everything under it is the documentation's own, and public. */
@@ -94,6 +95,7 @@ const NAMED = [
   SecretRotated,
   SingletonSchema,
   SubscriptionCreated,
+  SubscriptionHealthSchema,
   SubscriptionSchema,
   TenantSchema,
   TopicSchema,
