@@ -33,6 +33,9 @@ const MANY_WEEKS = 260
 const SPARE_WEEKS = 8
 const WEEK_MS = 7 * 24 * 3_600_000
 
+/** What retention is about; counts go when nothing looks back on them any more. */
+const KEPT = WEEKLY_TABLES.filter((table) => table !== 'outcome_hour')
+
 /** Makes the coming weeks' partitions before anything is written to them. */
 export function partitionChore(options: { everyMs: number; weeksAhead: number }): Chore {
   return {
@@ -58,7 +61,7 @@ export function retentionChore(options: { everyMs: number; horizonMs: number }):
     run: async (db, now, stopping) => {
       const before = new Date(now.getTime() - options.horizonMs)
       const done = { dropped: 0, needed: 0, strays: 0, replays: 0 }
-      for (const table of WEEKLY_TABLES) await dropOld(db, { table, before, stopping, done })
+      for (const table of KEPT) await dropOld(db, { table, before, stopping, done })
       if (stopping.aborted) return done
       done.replays = await allOf(() => deleteOldReplays(db, before), stopping)
       return done.dropped + done.strays + done.replays > 0 ? done : null

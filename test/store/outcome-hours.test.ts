@@ -148,7 +148,17 @@ test('an outcome that is written twice, because the answer to the first was lost
       aside: false,
     }
     const streak = { cleared: false, firstFailureAt: null, lastFailureAt: null }
-    const lease = { subscriptionId, token: 7, wakeGen: 0, version: 1, inAir: [], underWay: false, leaseMs: 1, streak }
+    const lease = {
+      subscriptionId,
+      token: 7,
+      wakeGen: 0,
+      version: 1,
+      inAir: [],
+      underWay: false,
+      leaseMs: 1,
+      notBefore: null,
+      streak,
+    }
     for (let time = 0; time < 2; time++)
       await flushOutcomes(pool, [{ attempts: [attempt], step: lease }], new Date(now))
   }

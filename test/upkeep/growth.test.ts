@@ -6,7 +6,14 @@ import { createRegistry } from '../../src/base/metrics.ts'
 import { Troubles } from '../../src/base/troubles.ts'
 import { xminHolders, type XminHolder } from '../../src/store/growth.ts'
 import type { Pool } from '../../src/store/pool.ts'
-import { findingsOf, growthMetrics, guardChore, partitionChore, retentionChore } from '../../src/upkeep/growth.ts'
+import {
+  findingsOf,
+  growthMetrics,
+  healthHoursChore,
+  guardChore,
+  partitionChore,
+  retentionChore,
+} from '../../src/upkeep/growth.ts'
 import type { Growth } from '../../src/upkeep/growth.ts'
 import { manualClock } from '../support/clock.ts'
 import { testDatabase } from '../support/database.ts'
@@ -42,9 +49,9 @@ const count = async (pool: Pool, table: string): Promise<number> =>
 test('the last week, this one and the coming ones are made, once, with vacuum settings of their own', async () => {
   await using database = await testDatabase()
   const { pool } = database
-  assert.deepEqual(await run(pool, ahead, start), { made: 16 })
+  assert.deepEqual(await run(pool, ahead, start), { made: 20 })
   assert.equal(await run(pool, ahead, start), null)
-  for (const table of ['event_inbox', 'quarantine', 'delivery_history', 'attempt']) {
+  for (const table of ['event_inbox', 'quarantine', 'delivery_history', 'attempt', 'outcome_hour']) {
     assert.deepEqual(await weeks(pool, table), ['2026w09', '2026w10', '2026w11', '2026w12'], table)
   }
   const { rows } = await pool.query(
@@ -81,7 +88,7 @@ test('weeks are made while others read and write the table', async () => {
   await other.query('begin')
   await arrive(other, [anEvent({ id: uuid7(start) })], new Date(start))
   await other.query('select from attempt_2026w10')
-  assert.deepEqual(await run(pool, ahead, start), { made: 4 })
+  assert.deepEqual(await run(pool, ahead, start), { made: 5 })
   await other.query('rollback')
   other.release()
 })
@@ -111,6 +118,19 @@ describe('retention', () => {
     assert.deepEqual(await weeks(pool, 'event_inbox'), ['2026w10', '2026w11', '2026w12'])
     assert.deepEqual(await run(pool, drop, monday + WEEK), { dropped: 4, needed: 0, strays: 1, replays: 0 })
     assert.equal(await count(pool, 'event_inbox'), 0)
+  })
+
+  it('of the counted hours is its own: they go when no health looks back on them', async () => {
+    await using database = await testDatabase()
+    const { pool } = database
+    await run(pool, ahead, start)
+    await run(pool, drop, start + 50 * WEEK)
+    assert.equal((await weeks(pool, 'outcome_hour')).length, 4)
+    const hours = healthHoursChore({ everyMs: DAY, windowMs: WEEK })
+    const monday = Date.parse('2026-03-09T00:00:00Z')
+    assert.deepEqual(await run(pool, hours, monday), { dropped: 1, needed: 0, strays: 0 })
+    assert.equal(await run(pool, hours, monday), null)
+    assert.deepEqual(await weeks(pool, 'outcome_hour'), ['2026w10', '2026w11', '2026w12'])
   })
 
   it('keeps every week that an unfinished delivery needs, and drops it when that has finished', async () => {
