@@ -57,6 +57,7 @@ import { deadLetterDaysChore, deadLetterPruneChore, expiredSecretsChore, sweepCh
 import { growthMetrics, guardChore, healthHoursChore, partitionChore, retentionChore } from './upkeep/growth.ts'
 import { upkeepMetrics } from './upkeep/metrics.ts'
 import { Replays } from './upkeep/replays.ts'
+import { missingKeysCheck } from './upkeep/sealing-keys.ts'
 import { Upkeep, UPKEEP_LOCK } from './upkeep/upkeep.ts'
 
 /** What is not in the configuration as such: made or found before the parts are. */
@@ -107,7 +108,9 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
   const limits = await createLimits(config, log)
   const authSettings = { ...config.auth, tenantId: config.tenantId }
   const authentication = createAuthentication(authSettings, { pool: pools.control, clock: systemClock, log })
-  const served = { log, registry, destinations, ingestDeps, streams, limits, authentication, running }
+  const missingKeys = missingKeysCheck(pools.control, { ring, clock: systemClock })
+  const secretsCheck = { name: 'secrets', advisory: true, check: missingKeys }
+  const served = { secretsCheck, log, registry, destinations, ingestDeps, streams, limits, authentication, running }
   const control = createControl(config, { ...served, stopping: stopping.signal })
   const lifecycle: Lifecycle = createLifecycle({
     clock: systemClock,
@@ -282,9 +285,11 @@ function createControl(
     authentication: Authentication
     stopping: AbortSignal
     running: () => boolean
+    secretsCheck: ReadinessCheck
   },
 ): ControlServer {
-  const { log, registry, destinations, ingestDeps, streams, limits, authentication, stopping, running } = made
+  const { log, registry, destinations, ingestDeps, streams, limits, authentication, stopping, running, secretsCheck } =
+    made
   const { pool, secrets } = destinations
   return createServer({
     listen: { host: config.http.host, port: config.http.port },
@@ -314,7 +319,7 @@ function createControl(
     failedLogins: limits.failedLogins,
     trustedProxies: config.http.trustedProxies,
     stream: streamView(config, streams),
-    checks: [lifecycleCheck({ stopping, running }), ...readinessChecks(pool, streams), limits.check],
+    checks: [lifecycleCheck({ stopping, running }), ...readinessChecks(pool, streams), limits.check, secretsCheck],
     health: { windowMs: config.healthWindowMs, autodisable: autodisableOf(config) },
     stopping,
     upkeepLock: UPKEEP_LOCK,

@@ -3,7 +3,6 @@
 import { parseDuration } from '../base/duration.ts'
 import { systemClock } from '../base/clock.ts'
 import { HubError } from '../base/errors.ts'
-import { silentLog } from '../base/log.ts'
 import type { Config } from '../config.ts'
 import { createApiKey, endApiKey, stateOf } from '../control/api-keys.ts'
 import { shownPrefix } from '../control/auth/api-key.ts'
@@ -11,8 +10,8 @@ import { isScope, SCOPES, type Scope } from '../control/auth/principal.ts'
 import { isUuid } from '../control/schemas/common.ts'
 import { isTenantId, TENANT_ID_RULE } from '../event/tenant-id.ts'
 import { findApiKeyByPrefix, listApiKeys, type ApiKey } from '../store/api-keys.ts'
-import { migrate, schemaStatus } from '../store/migrate.ts'
-import { createPool, type Pool } from '../store/pool.ts'
+import type { Pool } from '../store/pool.ts'
+import { withPool } from './database.ts'
 
 /** As the audit trail names it. */
 const COMMAND_LINE = 'command line'
@@ -88,24 +87,4 @@ function describe(key: ApiKey): string {
     lastUsedAt === null ? 'not used yet' : `last used ${lastUsedAt.toISOString()}`,
     id,
   ].join('  ')
-}
-
-/** On the configured database; in local without one, on the embedded one, which a hub may be running on. */
-async function withPool<T>(config: Config, work: (pool: Pool) => Promise<T>): Promise<T> {
-  await using opened = new AsyncDisposableStack()
-  const dsn = config.postgres.dsn ?? (await embeddedDsn(config, opened))
-  const pool = createPool({ dsn, maxConnections: 1, applicationName: 'streaming-hub keys', onError: () => undefined })
-  opened.defer(async () => await pool.end())
-  if (config.env === 'local') await migrate(dsn)
-  const { missing } = await schemaStatus(pool)
-  if (missing.length > 0)
-    throw new Error(`The database's schema lacks ${missing.join(', ')}: run "streaming-hub migrate" first.`)
-  return await work(pool)
-}
-
-async function embeddedDsn({ dataDir }: Config, stack: AsyncDisposableStack): Promise<string> {
-  const { visitLocalPostgres } = await import('../../dev/postgres.ts')
-  const server = await visitLocalPostgres({ dataDir, log: silentLog })
-  stack.defer(async () => await server.stop())
-  return server.dsn
 }

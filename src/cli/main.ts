@@ -53,7 +53,8 @@ program
     process.exit(await doctor(environment, options))
   })
 
-const keys = program.command('keys').description('API keys, on the configured database')
+const keys = program.command('keys').description('API keys and key-encryption keys, on the configured database')
+const printer = { out: (line: string) => console.log(line), err: (line: string) => console.error(line) }
 
 keys
   .command('create')
@@ -87,6 +88,24 @@ keys
   .action(async (id: string) => {
     const { revokeKey } = await import('./keys.ts')
     console.log(await revokeKey(loadConfig(environment), id))
+  })
+
+keys
+  .command('kek')
+  .description('show which key-encryption keys the stored secrets need, and which can be removed')
+  .option('--json', 'for scripts')
+  .action(async (options: { json?: boolean }) => {
+    const { showKeks } = await import('./kek.ts')
+    await showKeks(loadConfig(environment), options, printer)
+  })
+
+keys
+  .command('rotate-kek')
+  .description('seal every stored secret by the first key-encryption key, while everything runs')
+  .option('--json', 'for scripts: a line for each step; the exit code is 0 when all is done, 2 when some do not open')
+  .action(async (options: { json?: boolean }) => {
+    const { rotateKek } = await import('./kek.ts')
+    process.exitCode = await rotateKek(loadConfig(environment), options, printer)
   })
 
 try {
