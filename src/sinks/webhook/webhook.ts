@@ -13,6 +13,7 @@ import { messageHeaders, type WebhookMessage } from './headers.ts'
 import { createAgent, post, type Answer, type Post } from './post.ts'
 import { createPreparation, type Prepared } from './prepare.ts'
 import { Tokens, type TokenGrant } from './tokens.ts'
+import { createRedaction, withoutSecret } from './redaction.ts'
 import { traceHeaders } from './trace.ts'
 import { VERIFICATION_EVENT_TYPE, echoes, newChallenge, verificationBody } from './verification.ts'
 
@@ -29,6 +30,7 @@ interface Webhook {
   clients: ClientAgents
   tokens: Tokens
   prepare: (destination: Destination) => Prepared | Failed
+  redact: (outcome: Outcome, destination: Destination) => Outcome
 }
 
 export function createWebhookSink(options: WebhookSinkOptions): Sink {
@@ -37,7 +39,15 @@ export function createWebhookSink(options: WebhookSinkOptions): Sink {
   const agent = createAgent(options)
   const prepare = createPreparation({ allowPrivate, userAgent })
   const clients = new ClientAgents(options)
-  const webhook: Webhook = { log, userAgent, agent, clients, tokens: new Tokens(agent), prepare }
+  const webhook: Webhook = {
+    log,
+    userAgent,
+    agent,
+    clients,
+    tokens: new Tokens(agent),
+    prepare,
+    redact: createRedaction(),
+  }
   let closed: Promise<void> | undefined
   return {
     deliver: (attempt, signal) => guarded(webhook, attempt.destination, () => deliver(webhook, attempt, signal)),
@@ -122,7 +132,7 @@ async function postWithToken(
   const left = Math.max(1, Math.ceil(timeoutMs - (performance.now() - started)))
   const answer = await post(agent, { ...request, headers, timeoutMs: left }, signal)
   if (answer.kind === 'answer' && answer.status === 401) tokens.forget(grant, token)
-  return answer
+  return answer.kind === 'answer' ? { ...answer, body: withoutSecret(answer.body, token) } : answer
 }
 
 function outcomeOf(answer: Answer | Failed): Outcome {
@@ -139,7 +149,7 @@ function outcomeOf(answer: Answer | Failed): Outcome {
 async function guarded(webhook: Webhook, destination: Destination, run: () => Promise<Outcome>): Promise<Outcome> {
   const { subscriptionId: subscription_id, tenantId: tenant_id } = destination
   try {
-    const outcome = await run()
+    const outcome = webhook.redact(await run(), destination)
     const refused = outcome.kind === 'failed' && outcome.errorClass === 'refused_address'
     if (refused) webhook.log.warn({ subscription_id, tenant_id }, 'a webhook led to a refused address')
     return outcome
