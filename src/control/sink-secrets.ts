@@ -25,6 +25,7 @@ export function takeSecrets(
   return { sink: maskSecrets(asked), secrets, faults }
 }
 
+const CLIENT_SECRET = 'sink.auth.client_secret'
 /** It is sent to nobody, and belongs to its certificate. */
 const PRIVATE_KEY = 'sink.auth.private_key'
 
@@ -34,7 +35,7 @@ function keepingFault(place: SecretPlace, asked: SinkSettings, stored: SinkSetti
   if (!known) return [`must be the secret itself: none is stored that ${SECRET_MASK} could stand for`]
   if (place.field === PRIVATE_KEY)
     return isSameCertificate(asked, stored) ? [] : ['must be given anew, with its certificate']
-  if (hostsOf(asked) !== hostsOf(stored)) return ['must be given anew: it would be sent to another host']
+  if (hostsOf(place, asked) !== hostsOf(place, stored)) return ['must be given anew: it would be sent to another host']
   return []
 }
 
@@ -42,8 +43,8 @@ function isSameCertificate({ auth: a }: SinkSettings, { auth: b }: SinkSettings)
   return a?.kind === 'mtls' && b?.kind === 'mtls' && a.certificate === b.certificate
 }
 
-/** Where a sink's secrets are sent, or what is had for them. */
-function hostsOf({ url, auth }: SinkSettings): string {
-  const urls = [url, ...(auth?.kind === 'oauth2' ? [auth.token_url] : [])]
+/** Where a secret is sent, and what is had for it. */
+function hostsOf({ field }: SecretPlace, { url, auth }: SinkSettings): string {
+  const urls = [url, ...(auth?.kind === 'oauth2' && field === CLIENT_SECRET ? [auth.token_url] : [])]
   return urls.map((text) => URL.parse(text)?.origin).join(' ')
 }

@@ -330,6 +330,15 @@ describe('a secret header', () => {
     assert.deepEqual(await fieldsOf(id), ['signing_secret'])
   })
 
+  test('stays whatever becomes of the authentication beside it', async () => {
+    const headers = { 'x-token': { value: 'v', secret: true } }
+    const { id } = await create({ headers })
+    for (const { auth } of [...kinds, { auth: null }]) {
+      await changed(id, { sink: { auth } })
+      assert.deepEqual((await replica()(id)).headers, headers)
+    }
+  })
+
   test('must be given anew for another host', async () => {
     const { id } = await create({ headers: { 'x-token': { value: 'v', secret: true } } })
     const { sink } = await read(id)
