@@ -110,7 +110,8 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
   const authentication = createAuthentication(authSettings, { pool: pools.control, clock: systemClock, log })
   const missingKeys = missingKeysCheck(pools.control, { ring, clock: systemClock })
   const secretsCheck = { name: 'secrets', advisory: true, check: missingKeys }
-  const served = { secretsCheck, log, registry, destinations, ingestDeps, streams, limits, authentication, running }
+  const parts = { dispatcher, ingestDeps, streams, limits, authentication, secretsCheck }
+  const served = { log, registry, destinations, running, ...parts }
   const control = createControl(config, { ...served, stopping: stopping.signal })
   const lifecycle: Lifecycle = createLifecycle({
     clock: systemClock,
@@ -252,6 +253,9 @@ const DEAD_LETTER_BYTES = 16 << 20
 /** Whoever tries the hub out restarts it often: a member that was killed is missed after six seconds, the least that Kafka allows. */
 const LOCAL_TIMINGS = { sessionTimeoutMs: 6_000, rebalanceTimeoutMs: 10_000, heartbeatIntervalMs: 1_000 }
 
+/** Beyond the subscription's time-out: to be taken up, and recorded. */
+const TEST_WAIT_MS = 5_000
+
 interface Limits {
   /** Null where each process counts by itself. */
   shared: SharedCounts | null
@@ -282,6 +286,7 @@ function createControl(
     ingestDeps: IngestDeps
     streams: Streams | null
     limits: Limits
+    dispatcher: Dispatcher | null
     authentication: Authentication
     stopping: AbortSignal
     running: () => boolean
@@ -320,6 +325,8 @@ function createControl(
     trustedProxies: config.http.trustedProxies,
     stream: streamView(config, streams),
     checks: [lifecycleCheck({ stopping, running }), ...readinessChecks(pool, streams), limits.check, secretsCheck],
+    testWaitMs: TEST_WAIT_MS,
+    onTest: () => made.dispatcher?.wakeTests(),
     health: { windowMs: config.healthWindowMs, autodisable: autodisableOf(config) },
     stopping,
     upkeepLock: UPKEEP_LOCK,

@@ -23,6 +23,7 @@ export async function retryDelivery(
 ): Promise<{ delivery: Delivery; isNew: boolean }> {
   const now = new Date(clock.now())
   const found = await getDelivery(db, id)
+  if (found.kind === 'test') throw new HubError('conflict', 'It is a test, which is sent once: send another one.')
   // Its lane first: that is the order of locks, and what moves a delivery holds the lane.
   await wakeLanes(db, [found.subscriptionId])
   const unfinished = found.finishedAt === null ? found : await findUnfinished(db, found)

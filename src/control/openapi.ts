@@ -22,6 +22,7 @@ import {
 import { ReplayCountSchema, ReplaySchema } from './schemas/replay.ts'
 import { SingletonSchema } from './schemas/singleton.ts'
 import { SubscriptionHealthSchema } from './schemas/subscription-health.ts'
+import { TestResult } from './schemas/test-delivery.ts'
 import { SecretRotated, SubscriptionCreated, SubscriptionSchema, VerificationSchema } from './schemas/subscription.ts'
 
 /** Everything under it is the documentation's own, and public. */
@@ -98,6 +99,7 @@ const NAMED = [
   SubscriptionHealthSchema,
   SubscriptionSchema,
   TenantSchema,
+  TestResult,
   TopicSchema,
   VerificationSchema,
 ]

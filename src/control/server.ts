@@ -24,6 +24,7 @@ import { singletonRoutes, type SingletonDeps } from './routes/singletons.ts'
 import { subscriptionActionRoutes } from './routes/subscription-actions.ts'
 import { subscriptionHealthRoutes, type SubscriptionHealthDeps } from './routes/subscription-health.ts'
 import { subscriptionRoutes } from './routes/subscriptions.ts'
+import { testDeliveryRoutes, type TestDeliveryRouteDeps } from './routes/test-deliveries.ts'
 import { Verification, type VerificationDeps } from './verification.ts'
 
 export interface ControlDeps
@@ -34,7 +35,8 @@ export interface ControlDeps
     IngestRouteDeps,
     EventRouteDeps,
     SingletonDeps,
-    SubscriptionHealthDeps {
+    SubscriptionHealthDeps,
+    TestDeliveryRouteDeps {
   listen: { host: string; port: number }
   /** Of the hub, for the API's document. */
   version: string
@@ -84,6 +86,7 @@ async function addRoutes(
   subscriptionRoutes(api, deps)
   subscriptionActionRoutes(api, deps)
   subscriptionHealthRoutes(api, deps)
+  testDeliveryRoutes(api, deps)
   deliveryRoutes(api, deps)
   replayRoutes(api, deps)
   eventRoutes(api, deps)

@@ -147,7 +147,7 @@ function report(row: AttemptRow, job: ClaimedJob, run: AttemptDeps): void {
     const attempt = row.number === 1 ? 'first' : 'later'
     run.metrics.endToEndSeconds.observe({ attempt }, Math.max(0, (row.startedAt - job.eventTime) / 1000 + seconds))
   }
-  if (row.reason) run.metrics.deadLettered.inc({ reason: row.reason })
+  if (row.reason && job.kind !== 'test') run.metrics.deadLettered.inc({ reason: row.reason })
   if (run.tracer) traceAttempt(run.tracer, row, job)
   const level = row.outcome === 'delivered' ? 'debug' : row.fate === 'retry' ? 'info' : 'warn'
   if (!run.log.isLevelEnabled(level)) return

@@ -17,6 +17,7 @@ import type { AttemptDeps } from './attempt.ts'
 import { Flusher } from './flusher.ts'
 import { Postponements, type Postponed } from './postponement.ts'
 import { Slots } from './slots.ts'
+import { TestDeliveries } from './test-deliveries.ts'
 import { tick } from './timer.ts'
 import type { TimerOptions } from './timer.ts'
 import { runTurn } from './turn.ts'
@@ -52,6 +53,7 @@ export class Dispatcher implements Service {
   readonly #slots: Slots
   readonly #flusher: Flusher
   readonly #postponements: Postponements
+  readonly #tests: TestDeliveries
   readonly #turns = new Set<Promise<void>>()
   readonly #stopping = new AbortController()
   readonly #brokenOff = new AbortController()
@@ -73,11 +75,13 @@ export class Dispatcher implements Service {
     this.#clock = deps.clock
     this.#slots = new Slots(deps.clock, { quick: deps.options.workers * deps.options.claimBatch })
     this.#postponements = new Postponements(deps)
+    this.#tests = new TestDeliveries({ ...deps, postponements: this.#postponements })
     this.#flusher = new Flusher({ ...deps, onReady: () => this.wake() })
   }
 
   async start(): Promise<void> {
     this.#loops = [this.#claimLoop(), this.#timerLoop()]
+    this.#tests.start()
   }
 
   /**
@@ -97,7 +101,7 @@ export class Dispatcher implements Service {
     }
     if (deadline.aborted) void breakOff()
     else deadline.addEventListener('abort', () => void breakOff(), { once: true, signal: this.#stopped.signal })
-    const ended = Promise.all(this.#loops).then(() => this.settled())
+    const ended = Promise.all([...this.#loops, this.#tests.stop(deadline)]).then(() => this.settled())
     await settledBefore(letGo.signal, ended)
     this.#stopped.abort()
   }
@@ -105,6 +109,11 @@ export class Dispatcher implements Service {
   /** There may be something in the ring: look at once. */
   wake(): void {
     this.#wake.abort()
+  }
+
+  /** There is a test to send: look at once. */
+  wakeTests(): void {
+    this.#tests.wake()
   }
 
   /** Claims what there is room for and starts the turns; answers how many lanes it took from the ring. One step of the claim loop. */

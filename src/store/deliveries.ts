@@ -42,7 +42,10 @@ export async function findDelivery(db: TenantDatabase, id: string): Promise<Deli
 const FIND_DELIVERY = `
 select ${UNFINISHED} from delivery where tenant_id = $1 and id = $2
 union all
-select ${FINISHED} from delivery_history where tenant_id = $1 and id = $2`
+select ${FINISHED} from delivery_history where tenant_id = $1 and id = $2
+union all
+select id, tenant_id, subscription_id, event_id, 'test', null, null, 'queued', null, 0, created_at, created_at, null, null, null
+from test_delivery where tenant_id = $1 and id = $2`
 
 export interface DeliveryList {
   subscriptionId: string
@@ -106,7 +109,7 @@ export interface DeadLetterList {
   until: Date | null
 }
 
-/** For operators: a page of all tenants' dead letters, the newest delivery first. */
+/** For operators: a page of all tenants' dead letters, the newest delivery first. A test that failed is none. */
 export async function listDeadLetters(db: Database, list: DeadLetterList): Promise<Delivery[]> {
   const { before, limit, tenantId, subscriptionId, reason, since, until } = list
   const values = [before, limit, tenantId, subscriptionId, reason, since, until]
@@ -116,7 +119,7 @@ export async function listDeadLetters(db: Database, list: DeadLetterList): Promi
 
 const LIST_DEAD_LETTERS = `
 select ${FINISHED} from delivery_history
-where state = 'dead_lettered' and ($1::uuid is null or id < $1) and ($3::text is null or tenant_id = $3)
+where state = 'dead_lettered' and kind <> 'test' and ($1::uuid is null or id < $1) and ($3::text is null or tenant_id = $3)
   and ($4::uuid is null or subscription_id = $4) and ($5::text is null or reason = $5)
   and ($6::timestamptz is null or id >= uuid7_floor($6)) and ($7::timestamptz is null or id < uuid7_floor($7))
 order by id desc limit $2`

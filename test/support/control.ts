@@ -98,6 +98,8 @@ export async function testControl(
     },
     stream: { lag: () => [], topics: () => [] },
     checks: [],
+    testWaitMs: null,
+    onTest: () => undefined,
     health: {
       windowMs: 720 * 3_600_000,
       autodisable: { enabled: true, windowMs: 120 * 3_600_000, spreadMs: 12 * 3_600_000 },
