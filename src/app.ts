@@ -17,6 +17,8 @@ import type { Config } from './config.ts'
 import { createAuthentication, type Authentication } from './control/auth/kinds.ts'
 import type { ReadinessCheck } from './control/routes/health.ts'
 import type { StreamView } from './control/routes/operators.ts'
+import { Arrivals } from './control/arrivals.ts'
+import { pullMetrics } from './control/metrics.ts'
 import { createCounter, REDIS_AWAY } from './control/limits/counter.ts'
 import { FailedLogins } from './control/limits/failed-logins.ts'
 import { burstQuota, createRateLimits, type RateLimits } from './control/limits/rate-limits.ts'
@@ -42,7 +44,7 @@ import { connectionBudget } from './store/connection-budget.ts'
 import { poolMetrics } from './store/pool-metrics.ts'
 import { createPool } from './store/pool.ts'
 import type { Pool } from './store/pool.ts'
-import { ReadyListener, readyNotifier } from './store/ready-channel.ts'
+import { NoticeListener, notifier } from './store/ready-channel.ts'
 import { isReachable, schemaReady } from './store/schema-gate.ts'
 import { tenantStore } from './store/tenant.ts'
 import { kafkaConnection } from './stream/connection.ts'
@@ -53,7 +55,13 @@ import type { Reconciler } from './stream/reconciler.ts'
 import type { Stream } from './stream/stream.ts'
 import { deadLetterSource, factSource } from './stream/topics.ts'
 import { watchBacklog } from './upkeep/backlog.ts'
-import { deadLetterDaysChore, deadLetterPruneChore, expiredSecretsChore, sweepChore } from './upkeep/chores.ts'
+import {
+  alignChore,
+  deadLetterDaysChore,
+  deadLetterPruneChore,
+  expiredSecretsChore,
+  sweepChore,
+} from './upkeep/chores.ts'
 import { growthMetrics, guardChore, healthHoursChore, partitionChore, retentionChore } from './upkeep/growth.ts'
 import { upkeepMetrics } from './upkeep/metrics.ts'
 import { Replays } from './upkeep/replays.ts'
@@ -99,8 +107,10 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
       pool: pools.dispatch,
       destinations: { ...open, pool: pools.dispatch },
     })
-  const onWoken = dispatcher ? () => dispatcher.wake() : readyNotifier(pools.ingest ?? pools.control, systemClock)
-  const ingestDeps = { pool: pools.control, clock: systemClock, log, tracer, metrics: ingestMetrics(registry), onWoken }
+  const onWoken = dispatcher ? () => dispatcher.wake() : notifier('ready', pools.ingest ?? pools.control, systemClock)
+  const arrivals = new Arrivals({ db: pools.control, clock: systemClock })
+  const told = { onWoken, onStored: storedNotifier(pools, arrivals) }
+  const ingestDeps = { pool: pools.control, clock: systemClock, log, tracer, metrics: ingestMetrics(registry), ...told }
   const streams =
     pools.ingest && (await createStreams(config, { ...surroundings, registry, ...ingestDeps, pool: pools.ingest }))
   const destinations = { ...open, pool: pools.control }
@@ -111,7 +121,7 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
   const missingKeys = missingKeysCheck(pools.control, { ring, clock: systemClock })
   const secretsCheck = { name: 'secrets', advisory: true, check: missingKeys }
   const parts = { dispatcher, ingestDeps, streams, limits, authentication, secretsCheck }
-  const served = { log, registry, destinations, running, ...parts }
+  const served = { log, registry, destinations, running, arrivals, ...parts }
   const control = createControl(config, { ...served, stopping: stopping.signal })
   const lifecycle: Lifecycle = createLifecycle({
     clock: systemClock,
@@ -125,7 +135,7 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
         authentication.apiKeys,
         preStopDrain(config, surroundings.impatient),
         createUpkeep(config, { dsn, log, registry, dispatcher }),
-        dispatcher && new ReadyListener({ dsn, clock: systemClock, onReady: () => dispatcher.wake() }),
+        dispatcher && noticeListener(dsn, dispatcher, arrivals),
         dispatcher,
         dispatcher &&
           pools.dispatch &&
@@ -143,6 +153,23 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
     ],
   })
   return { ...lifecycle, address: () => control.address() }
+}
+
+/** This replica's own readers need no notice to be told by. */
+function storedNotifier(pools: Pools, arrivals: Arrivals): () => void {
+  const notify = notifier('stored', pools.ingest ?? pools.control, systemClock)
+  return () => {
+    arrivals.tell()
+    notify()
+  }
+}
+
+function noticeListener(dsn: string, dispatcher: Dispatcher, arrivals: Arrivals): NoticeListener {
+  return new NoticeListener({
+    dsn,
+    clock: systemClock,
+    on: { ready: () => dispatcher.wake(), stored: () => arrivals.tell() },
+  })
 }
 
 interface Pools {
@@ -289,12 +316,24 @@ function createControl(
     dispatcher: Dispatcher | null
     authentication: Authentication
     stopping: AbortSignal
+    arrivals: Arrivals
     running: () => boolean
     secretsCheck: ReadinessCheck
   },
 ): ControlServer {
-  const { log, registry, destinations, ingestDeps, streams, limits, authentication, stopping, running, secretsCheck } =
-    made
+  const {
+    log,
+    registry,
+    destinations,
+    ingestDeps,
+    streams,
+    limits,
+    authentication,
+    stopping,
+    running,
+    arrivals,
+    secretsCheck,
+  } = made
   const { pool, secrets } = destinations
   return createServer({
     listen: { host: config.http.host, port: config.http.port },
@@ -307,6 +346,8 @@ function createControl(
     asTenant: tenantStore(pool),
     clock: systemClock,
     secrets,
+    arrivals,
+    pullMetrics: pullMetrics(registry, () => arrivals.waiting),
     sinkRules: webhookRules({ allowPrivate: config.allowPrivateSinks, clock: systemClock }),
     apiKeys: authentication.apiKeys,
     authenticators: authentication.authenticators,
@@ -399,6 +440,9 @@ function createUpkeep(
     },
     chores: [
       partitionChore({ everyMs: intervalMs, weeksAhead }),
+      alignChore(() =>
+        log.warn('this database was restored: pull cursors go on, and what came before this line may be passed over'),
+      ),
       ...(horizonMs === null ? [] : [retentionChore({ everyMs: intervalMs, horizonMs })]),
       healthHoursChore({ everyMs: intervalMs, windowMs: config.healthWindowMs }),
       guardChore({ horizonMs, weeksAhead, metrics, troubles: new Troubles(log, systemClock) }),

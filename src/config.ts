@@ -248,8 +248,8 @@ export const variables = {
   AUTODISABLE_FAILURE_WINDOW: to(duration('1m', '8760h'), '120h', 'For how long it must have been failing'),
   AUTODISABLE_FAILURE_SPREAD: to(duration('0s', '8760h'), '12h', 'How far its first and last failure must lie apart'),
 
-  PULL_RATE: later(to(integer(1, 100_000), '100', 'Pull requests a second, for each tenant')),
-  PULL_BURST: later(to(integer(1, 1_000_000), '200', 'Pull requests at once, for each tenant')),
+  PULL_RATE: to(integer(1, 100_000), '100', 'Pull requests a second, for each tenant'),
+  PULL_BURST: to(integer(1, 1_000_000), '200', 'Pull requests at once, for each tenant'),
   HEALTH_WINDOW: to(duration('1h', '8760h'), '720h', "What a subscription's health looks back on"),
   RECONCILER_ENABLED: to(flag, 'true', "Whether each topic's standing is watched"),
   RECONCILER_INTERVAL: to(seconds('1s', '24h'), '300', 'How often'),

@@ -185,11 +185,11 @@ describe('one message', () => {
 
   it('is not needed for what is known but has no use yet: that is listed for a warning', () => {
     const config = loadConfig({
-      STREAMING_HUB_PULL_RATE: '5',
+      STREAMING_HUB_HEALTH_WINDOW: '5h',
       STREAMING_HUB_ROLE: 'ingest',
-      STREAMING_HUB_PULL_BURST: '',
+      STREAMING_HUB_IDEMPOTENCY_TTL: '',
     })
-    assert.deepEqual(config.unused, ['STREAMING_HUB_PULL_RATE'])
+    assert.deepEqual(config.unused, ['STREAMING_HUB_HEALTH_WINDOW'])
   })
 
   it('leaves the variables of others alone', () => {

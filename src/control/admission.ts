@@ -30,11 +30,14 @@ export type Admission = (request: FastifyRequest, reply: FastifyReply, rule: Rul
 const REQUESTS = { total: 512, perTenant: 128 }
 /** A body of 1.4 MiB each: 90 MiB at most. One service's key may send for all tenants. */
 const INGESTS = { total: 64, perTenant: 48 }
+/** Most of them only wait: a few KiB each, and no connection to the database. */
+const PULLS = { total: 1024, perTenant: 64 }
 const SOON_MS = 1_000
 
 /** Sets the request's principal, and throws when it is refused. */
 export function createAdmission(deps: AdmissionDeps, metrics: HttpMetrics): Admission {
-  const rooms = { requests: new InFlight(REQUESTS), ingests: new InFlight(INGESTS) }
+  const requests = new InFlight(REQUESTS)
+  const rooms: Partial<Record<RouteLimit, InFlight>> = { ingest: new InFlight(INGESTS), pull: new InFlight(PULLS) }
   return async (request, reply, rule) => {
     const refuse: Refuse = (by, error, resetMs) => {
       metrics.refused.inc({ tier: by })
@@ -45,7 +48,7 @@ export function createAdmission(deps: AdmissionDeps, metrics: HttpMetrics): Admi
     await count(request, reply, { deps, rule, refuse })
     if (denied) throw denied
     if (rule.access === 'admin') return
-    takeRoom(request, reply, { room: rule.limit === 'ingest' ? rooms.ingests : rooms.requests, refuse })
+    takeRoom(request, reply, { room: rooms[rule.limit] ?? requests, refuse })
   }
 }
 

@@ -1,5 +1,5 @@
 // What the control plane counts: requests by the route's template, never by what callers put into a path.
-import { Counter, Histogram } from '@prometheus-io/client'
+import { Counter, Gauge, Histogram } from '@prometheus-io/client'
 import type { Registry } from '../base/metrics.ts'
 
 /** Defines the control plane's metrics on `registry`. */
@@ -34,5 +34,22 @@ export function httpMetrics(registry: Registry) {
   }
 }
 
+/** Defines the pull's metrics on `registry`; `waiting` tells how many long polls wait now. */
+export function pullMetrics(registry: Registry, waiting: () => number) {
+  const registers = [registry]
+  return {
+    waiters: new Gauge({
+      name: 'hub_pull_waiters',
+      help: 'Pulls that wait for an event to come',
+      registers,
+      collect() {
+        this.set(waiting())
+      },
+    }),
+    events: new Counter({ name: 'hub_pull_events_total', help: 'Events that were handed out by the pull', registers }),
+  }
+}
+
+export type PullMetrics = ReturnType<typeof pullMetrics>
 export type AuthFailures = HttpMetrics['authFailures']
 export type HttpMetrics = ReturnType<typeof httpMetrics>

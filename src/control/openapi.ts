@@ -4,7 +4,7 @@ import type { Scope } from './auth/principal.ts'
 import { ApiKeyCreated, ApiKeySchema } from './schemas/api-key.ts'
 import { ProblemSchema } from './schemas/common.ts'
 import { AttemptSchema, DeadLetterSchema, DeliveryDetail, DeliverySchema } from './schemas/delivery.ts'
-import { EventSchema, Explanation, IngestVerdict } from './schemas/event.ts'
+import { EventSchema, Explanation, IngestVerdict, PulledEventSchema } from './schemas/event.ts'
 import { Health, Readiness } from './schemas/health.ts'
 import {
   BreakerSchema,
@@ -88,6 +88,7 @@ const NAMED = [
   ProducerDeadLetterCounts,
   ProducerDeadLetterDetail,
   ProducerDeadLetterSchema,
+  PulledEventSchema,
   QuarantineCounts,
   QuarantinedSchema,
   Readiness,

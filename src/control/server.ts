@@ -17,6 +17,7 @@ import { eventRoutes, type EventRouteDeps } from './routes/events.ts'
 import { healthRoutes, type ReadinessCheck } from './routes/health.ts'
 import { ingestRoutes, type IngestRouteDeps } from './routes/ingest.ts'
 import { operatorRoutes, type StreamView } from './routes/operators.ts'
+import { pullRoutes, type PullRouteDeps } from './routes/pull.ts'
 import { producerDeadLetterRoutes } from './routes/producer-dead-letters.ts'
 import { quarantineRoutes } from './routes/quarantine.ts'
 import { replayRoutes } from './routes/replays.ts'
@@ -34,6 +35,7 @@ export interface ControlDeps
     VerificationDeps,
     IngestRouteDeps,
     EventRouteDeps,
+    PullRouteDeps,
     SingletonDeps,
     SubscriptionHealthDeps,
     TestDeliveryRouteDeps {
@@ -90,6 +92,7 @@ async function addRoutes(
   deliveryRoutes(api, deps)
   replayRoutes(api, deps)
   eventRoutes(api, deps)
+  pullRoutes(api, deps)
   quarantineRoutes(api, deps)
   producerDeadLetterRoutes(api, deps)
   operatorRoutes(api, deps)

@@ -34,6 +34,8 @@ export interface IngestDeps {
   tracer?: Tracer | null
   /** Called after a commit that put lanes into the ring. */
   onWoken: () => void
+  /** Called after a commit that stored events. */
+  onStored?: () => void
 }
 
 /**
@@ -46,6 +48,7 @@ export async function ingest(records: readonly IncomingRecord[], deps: IngestDep
   const decided = records.map(decide)
   const written = await write(decided, deps)
   if (written.woken > 0) deps.onWoken()
+  if (decided.some(({ result }) => result.kind === 'accepted')) deps.onStored?.()
   report(decided, written, { deps, startedAt: started })
   return decided.map(({ result }) => result)
 }

@@ -17,7 +17,7 @@ const FIND_EVENT = `
 select tenant_id, ce_id, received_at, source, resource_type, event_key, schema_major, attributes, traceparent, tracestate, data
 from event_inbox where tenant_id = $1 and ce_id = $2`
 
-interface EventRow {
+export interface EventRow {
   tenant_id: string
   ce_id: string
   received_at: Date
@@ -31,7 +31,7 @@ interface EventRow {
   data: Buffer | null
 }
 
-function storedEventOf(row: EventRow): StoredEvent {
+export function storedEventOf(row: EventRow): StoredEvent {
   return {
     receivedAt: row.received_at,
     event: {

@@ -1,4 +1,5 @@
 // The chores that are not about growth.
+import { alignInbox } from '../store/pull.ts'
 import { sweepLanes } from '../store/lanes.ts'
 import {
   dropDeadLetterDays,
@@ -12,6 +13,7 @@ import type { Chore } from './upkeep.ts'
 const SWEEP_EVERY_MS = 60_000
 const SECRETS_EVERY_MS = 10 * 60_000
 const SECRETS_AT_ONCE = 10_000
+const ALIGN_EVERY_MS = 60_000
 const DAY_MS = 24 * 3600 * 1000
 /** By how much the clock of another replica may be behind ours. */
 const CLOCK_SKEW_MS = 5 * 60_000
@@ -37,6 +39,19 @@ export function expiredSecretsChore(): Chore {
     run: async (db, now) => {
       const removed = await removeExpiredSecrets(db, new Date(now.getTime() - CLOCK_SKEW_MS), SECRETS_AT_ONCE)
       return removed > 0 ? { removed } : null
+    },
+  }
+}
+
+/** Takes up a database that was restored from a dump, so that readers go on with the cursors that they have: see `align_inbox`. */
+export function alignChore(onAligned: () => void): Chore {
+  return {
+    name: 'align_inbox',
+    everyMs: ALIGN_EVERY_MS,
+    run: async (db) => {
+      if (!(await alignInbox(db))) return null
+      onAligned()
+      return { aligned: true }
     },
   }
 }

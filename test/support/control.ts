@@ -6,6 +6,8 @@ import type { LightMyRequestResponse } from 'fastify'
 import { silentLog } from '../../src/base/log.ts'
 import { createRegistry } from '../../src/base/metrics.ts'
 import { ApiKeys } from '../../src/control/auth/api-keys.ts'
+import { Arrivals } from '../../src/control/arrivals.ts'
+import { pullMetrics } from '../../src/control/metrics.ts'
 import type { Authenticator } from '../../src/control/auth/authenticate.ts'
 import { localAuthenticator } from '../../src/control/auth/local.ts'
 import { FailedLogins } from '../../src/control/limits/failed-logins.ts'
@@ -28,6 +30,7 @@ export interface TestControl extends AsyncDisposable {
   database: TestDatabase
   clock: ManualClock
   apiKeys: ApiKeys
+  arrivals: Arrivals
   /** What the next probes come to. */
   probe: { outcome: Outcome | (() => Promise<Outcome>); probed: string[] }
   call(request: Call): Promise<Answer>
@@ -67,7 +70,9 @@ export async function testControl(
   const probe: TestControl['probe'] = { outcome: delivered, probed: [] }
   const registry = createRegistry({ processMetrics: false })
   const { pool } = database
-  const ingestDeps = { pool, clock, log: silentLog, metrics: ingestMetrics(registry), onWoken: () => undefined }
+  const arrivals = new Arrivals({ db: pool, clock })
+  const told = { onWoken: () => undefined, onStored: () => arrivals.tell() }
+  const ingestDeps = { pool, clock, log: silentLog, metrics: ingestMetrics(registry), ...told }
   const apiKeys = new ApiKeys({ pool, clock, log: silentLog })
   const limit = { name: 'none', max: 2, windowMs: 1_000 }
   const server = createServer({
@@ -96,6 +101,8 @@ export async function testControl(
       const outcome = match(event, subscription)
       return outcome.matched ? [] : outcome.reasons.filter((reason) => reason !== 'tenant')
     },
+    arrivals,
+    pullMetrics: pullMetrics(registry, () => arrivals.waiting),
     stream: { lag: () => [], topics: () => [] },
     checks: [],
     testWaitMs: null,
@@ -117,6 +124,7 @@ export async function testControl(
     clock,
     probe,
     apiKeys,
+    arrivals,
     call: async (request) => await call(server, request),
     [Symbol.asyncDispose]: async () => {
       await server.stop(AbortSignal.abort())

@@ -5,6 +5,7 @@ import type { ServerState } from '../../store/diagnosis.ts'
 import { partitionStates, xminHolders } from '../../store/growth.ts'
 import { schemaStatus } from '../../store/migrate.ts'
 import type { Database } from '../../store/pool.ts'
+import { isInboxAhead } from '../../store/pull.ts'
 import { accessFindings } from './access.ts'
 import { fail, ok, warn, type Check, type Finding } from './finding.ts'
 
@@ -108,7 +109,21 @@ async function schemaFindings(db: Database, config: Config): Promise<Finding[]> 
   if (unknown.length > 0)
     return [fail('schema', `newer than this program: ${unknown.join(', ')}`, 'use a newer version of the hub')]
   if (missing.length > 0) return [fail('schema', `lacks ${missing.join(', ')}`, 'run "streaming-hub migrate"')]
-  return [ok('schema', 'that of this version'), await partitionFinding(db), ...(await accessFindings(db, config))]
+  return [
+    ok('schema', 'that of this version'),
+    await partitionFinding(db),
+    await inboxFinding(db),
+    ...(await accessFindings(db, config)),
+  ]
+}
+
+async function inboxFinding(db: Database): Promise<Finding> {
+  if (!(await isInboxAhead(db))) return ok('inbox', 'in step with the server')
+  return fail(
+    'inbox',
+    'it was restored from another server, whose transaction ids are ahead of this one: the pull would pass over new events',
+    'start a replica, which aligns it, or run "select align_inbox()"; see docs/pull.md',
+  )
 }
 
 async function partitionFinding(db: Database): Promise<Finding> {

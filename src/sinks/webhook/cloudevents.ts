@@ -1,8 +1,8 @@
 // An event as the CloudEvents HTTP binding has it. Binary mode: the stored bytes are the body, the attributes are headers.
 // Structured mode: one JSON envelope, in which data that is JSON stands byte for byte as it was stored (reading and writing it
 // anew would change big numbers, duplicate keys and escapes), and all other data as base64. Either way no byte is lost.
-import { isUtf8 } from 'node:buffer'
-import { DEFAULT_DATA_CONTENT_TYPE, type Event } from '../../event/event.ts'
+import type { Event } from '../../event/event.ts'
+import { contentTypeOf, hasJsonData } from '../../event/json-data.ts'
 import type { ContentMode } from '../../event/subscription.ts'
 
 export interface EncodedEvent {
@@ -28,8 +28,9 @@ function encodeStructured(event: Event): EncodedEvent {
   const attributes = JSON.stringify(Object.fromEntries(attributesOf(event)))
   const headers = { 'content-type': 'application/cloudevents+json' }
   if (event.data === null) return { headers, body: Buffer.from(attributes) }
-  const json = isJsonType(contentTypeOf(event)) && isJson(event.data)
-  const member = json ? [',"data":', event.data, '}'] : [`,"data_base64":"${event.data.toString('base64')}"}`]
+  const member = hasJsonData(event)
+    ? [',"data":', event.data, '}']
+    : [`,"data_base64":"${event.data.toString('base64')}"}`]
   const parts = [attributes.slice(0, -1), ...member].map((part) => Buffer.from(part))
   return { headers, body: Buffer.concat(parts) }
 }
@@ -37,24 +38,6 @@ function encodeStructured(event: Event): EncodedEvent {
 /** Those with a CloudEvents name; `data` is one, but means the body in an envelope. */
 function attributesOf(event: Event): [string, string][] {
   return Object.entries(event.attributes).filter(([name]) => /^[a-z0-9]+$/.test(name) && name !== 'data')
-}
-
-function contentTypeOf(event: Event): string {
-  return event.attributes['datacontenttype'] || DEFAULT_DATA_CONTENT_TYPE
-}
-
-function isJsonType(contentType: string): boolean {
-  return /^[^/;]+\/([^;]+\+)?json\s*(;|$)/i.test(contentType)
-}
-
-function isJson(data: Buffer): boolean {
-  if (!isUtf8(data)) return false
-  try {
-    JSON.parse(data.toString('utf8'))
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** By the binding: space, double quote, percent, and all that is not printable ASCII. */
