@@ -1,4 +1,4 @@
-// Reading the inbox in arrival order: by (xid, seq), below the oldest transaction that still runs (see migrations/0013_pull.sql). What is
+// Reading the inbox in arrival order: by (xid, seq), below the oldest transaction that still runs (see migrations/0014_pull.sql). What is
 // read once behind a position is read there again, and nothing ever appears before it. Ids of transactions are text here: they are 64 bits.
 import type { Database } from './pool.ts'
 import { storedEventOf, type EventRow, type StoredEvent } from './events.ts'
