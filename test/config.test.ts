@@ -185,11 +185,11 @@ describe('one message', () => {
 
   it('is not needed for what is known but has no use yet: that is listed for a warning', () => {
     const config = loadConfig({
-      STREAMING_HUB_HEALTH_WINDOW: '5h',
+      STREAMING_HUB_IDEMPOTENCY_TTL: '5h',
       STREAMING_HUB_ROLE: 'ingest',
-      STREAMING_HUB_IDEMPOTENCY_TTL: '',
+      STREAMING_HUB_IDEMPOTENCY_REAP_INTERVAL: '',
     })
-    assert.deepEqual(config.unused, ['STREAMING_HUB_HEALTH_WINDOW'])
+    assert.deepEqual(config.unused, ['STREAMING_HUB_IDEMPOTENCY_TTL'])
   })
 
   it('leaves the variables of others alone', () => {
