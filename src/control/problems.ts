@@ -2,6 +2,7 @@
 // its message stays in the log: it may hold anything.
 import type { FastifyReply } from 'fastify'
 import { HubError, errorCatalogue, type ErrorCode, type Fault } from '../base/errors.ts'
+import { SecretError } from '../secrets/secrets.ts'
 import { isOutage } from '../store/outage.ts'
 
 export const PROBLEM_JSON = 'application/problem+json'
@@ -55,6 +56,8 @@ export function sendProblem(reply: FastifyReply, problem: Problem): FastifyReply
 function knownError(error: unknown): HubError {
   if (error instanceof HubError) return error
   if (isOutage(error)) return new HubError('unavailable', 'The database cannot be reached at the moment.')
+  if (error instanceof SecretError)
+    return new HubError('unavailable', 'A stored secret cannot be opened at the moment.')
   return (
     ofTheFramework(error) ??
     new HubError('internal', 'Something went wrong inside; the request id finds it in the log.')

@@ -10,6 +10,7 @@ import { buffer } from 'node:stream/consumers'
 import { after, before, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Client } from 'pg'
+import { selfSigned } from '../support/certificate.ts'
 import { startProgram } from '../support/cli.ts'
 import { testDatabase, type TestDatabase } from '../support/database.ts'
 import { AUDIENCE, keyServer } from '../support/key-server.ts'
@@ -257,9 +258,14 @@ async function useIt(): Promise<void> {
     )
   }
   // One where nobody listens.
-  const dead = { kind: 'webhook', url: `http://127.0.0.1:1/?token=${text.query}`, auth: auths.bearer }
+  const { cert, key: privateKey } = selfSigned('acme')
+  made['private key'] = Buffer.from(privateKey.trim())
+  made['middle of the private key'] = Buffer.from(privateKey.split('\n')[2] ?? '')
+  const identity = { kind: 'mtls', certificate: cert, private_key: privateKey }
+  const dead = { kind: 'webhook', url: `https://127.0.0.1:1/?token=${text.query}`, auth: identity }
   const unreachable = JSON.stringify({ name: 'dead', event_types: ['*'], sink: dead })
-  await call('POST', '/v1/subscriptions', { key, body: unreachable, shows: 'signing secret dead' })
+  const refused = await call('POST', '/v1/subscriptions', { key, body: unreachable, shows: 'signing secret dead' })
+  assert.equal(refused.status, 201, JSON.stringify(refused.json))
   await call('POST', `/v1/subscriptions/${ids.subscription}/rotate-secret`, {
     key,
     body: '{}',

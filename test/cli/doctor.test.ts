@@ -137,6 +137,11 @@ describe('the doctor, of the keys,', () => {
     assert.deepEqual((await onDatabase(database, other))['stored secrets'], ['fail: unknown key: 1 of 1'])
     const both = { STREAMING_HUB_DEV_KEK: `${randomBytes(32).toString('base64')},${KEK}` }
     assert.deepEqual((await onDatabase(database, both))['stored secrets'], ['ok: 1 looked at, all open'])
+    const sealing = async (env: Record<string, string>): Promise<string> =>
+      (await onDatabase(database, env))['sealing keys']?.join() ?? ''
+    assert.equal(await sealing({}), 'ok: every stored secret is sealed by the first key')
+    assert.match(await sealing(both), /^warn: older ones than the first are needed: 1 by [0-9a-f]{16}$/)
+    assert.match(await sealing(other), /^fail: stored secrets need keys that are not in the ring: 1 by [0-9a-f]{16}$/)
   })
 
   it('says that the file that should hold them is not there', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { SecretError } from '../../src/secrets/secrets.ts'
 import { deliver, publish, subscribe } from '../support/api.ts'
 import { testControl, type TestControl } from '../support/control.ts'
 import { assertFaults, assertProblem } from '../support/problems.ts'
@@ -168,6 +169,15 @@ async function expiries(id: string): Promise<(string | null)[]> {
 const later = (ms: number): string => new Date(control.clock.now() + ms).toISOString()
 
 const HOUR = 3_600_000
+
+test('a secret that does not open is the hub’s trouble, for now', async () => {
+  const { id } = await subscribe(control, 'acme')
+  const probed = control.probe.outcome
+  control.probe.outcome = () => Promise.reject(new SecretError('unknown_key', 'not in the ring'))
+  const url = `/v1/subscriptions/${id}/verify`
+  assertProblem(await control.call({ method: 'POST', url, tenant: 'acme' }), 503, 'unavailable')
+  control.probe.outcome = probed
+})
 
 describe('rotating the signing secret', () => {
   test('shows the new one; the old one goes on for a day, or as long as was asked', async () => {
