@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import * as fc from 'fast-check'
 import { silentLog } from '../../src/base/log.ts'
 import { destinationCache } from '../../src/dispatch/destination-cache.ts'
 import type { SinkSettings } from '../../src/event/subscription.ts'
@@ -292,6 +293,29 @@ describe('credentials of a sink', () => {
     const auth = { kind: 'api_key', header: 'X-KEY', value: 'x' }
     assertFaults(await post({ auth, headers }), ['/sink/headers/x-key'])
   })
+})
+
+test('whatever a sink holds comes back as it was given, when what is read is sent back', async () => {
+  const visible = fc.stringMatching(/^[\x21-\x7e]{1,40}$/).filter((text) => text !== '***')
+  const secret = fc.record({ value: visible, secret: fc.constant(true) })
+  const header = fc.stringMatching(/^x-[a-z0-9!#$%&'*+.^_`|~-]{1,20}$/).filter((name) => !name.startsWith('x-lerian'))
+  const headers = fc.dictionary(header, fc.oneof(visible, secret), { maxKeys: 6 })
+  const auth = fc.oneof(
+    fc.constant(null),
+    fc.record({ kind: fc.constant('bearer'), token: visible }),
+    fc.record({ kind: fc.constant('basic'), username: visible.map((u) => u.replaceAll(':', '')), password: visible }),
+    fc.record({ kind: fc.constant('api_key'), header: fc.constant('x-the-key'), value: visible }),
+  )
+  const roundTrip = async (sink: { headers: object; auth: object | null }): Promise<void> => {
+    const { id } = await create(sink)
+    const settingsOf = replica()
+    const before = await control.call({ url: `/v1/subscriptions/${id}`, tenant: 'acme' })
+    const { name, sink: shown } = before.body as { name: string; sink: object }
+    await changed(id, { name: `${name}, renamed`, sink: shown })
+    const { headers: used, auth: shownToReceiver } = await settingsOf(id)
+    assert.equal(JSON.stringify({ headers: used, auth: shownToReceiver }), JSON.stringify(sink))
+  }
+  await fc.assert(fc.asyncProperty(fc.record({ headers, auth }), roundTrip), { numRuns: 40 })
 })
 
 describe('a secret header', () => {
