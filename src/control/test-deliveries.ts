@@ -63,7 +63,7 @@ async function look({ tenantId, deliveryId }: { tenantId: string; deliveryId: st
   return await asTenant({ tenantId }, async (db): Promise<TestOutcome> => {
     const delivery = await findDelivery(db, deliveryId)
     if (!delivery) throw new HubError('not_found', 'The test is gone.')
-    const [attempt = null] = delivery.attempts > 0 ? await listAttempts(db, delivery) : []
+    const [attempt = null] = delivery.attempts > 0 ? await listAttempts(db, delivery, { after: null, limit: 1 }) : []
     return { delivery, attempt }
   })
 }

@@ -52,34 +52,81 @@ export interface DeliveryList {
   /** The id of the last one of the page before; null: the first page. */
   before: string | null
   limit: number
-  /** Null: any. */
+  /** Null: any; as all that follow. */
   state: DeliveryState | null
-  /** Made at or after, and before (not before 1970: they are compared with ids); null: no bound. */
+  /** Made at or after, and before (not before 1970: they are compared with ids). */
   since: Date | null
   until: Date | null
+  eventId: string | null
+  kind: Delivery['kind'] | null
+  reason: DeadLetterReason | null
+  lastStatus: number | null
+  /** As the event has it that is still in the inbox. */
+  eventType: string | null
 }
 
-/** A page of a subscription's deliveries, the newest first. */
-export async function listDeliveries(db: TenantDatabase, list: DeliveryList): Promise<Delivery[]> {
-  const { subscriptionId, before, limit, state, since, until } = list
-  const values = [db.tenantId, subscriptionId, before, limit, state, since, until]
-  const { rows } = await db.query<DeliveryRow>(LIST_DELIVERIES, values)
-  return rows.map(deliveryOf)
+export interface DeliveryPage {
+  /** One more than `limit` where there is more. */
+  found: Delivery[]
+  /** Where the look for rare ones has ended early: the last id that was looked at. */
+  lookedTo: string | null
 }
 
-// Each half stops at the page's size on its own index, so the merge sorts two pages at most.
+/** Of what no index leads to, so many deliveries are looked at for one page. */
+const LOOK_AT = 2000
+
+/** A page of a subscription's deliveries, the newest first. What is rare is looked for in a bounded part of them. */
+export async function listDeliveries(db: TenantDatabase, list: DeliveryList): Promise<DeliveryPage> {
+  const { subscriptionId, before, limit, since, until, eventId, kind, reason, lastStatus, eventType } = list
+  const state = list.state ?? (reason && 'dead_lettered')
+  const wide = [kind, reason, lastStatus, eventType].some((filter) => filter !== null)
+  const lookAt = wide || state === 'delivered' || state === 'queued' ? Math.max(LOOK_AT, limit + 1) : limit + 1
+  const given = [db.tenantId, subscriptionId, before, limit + 1, state, since, until, eventId]
+  const values = [...given, kind, reason, lastStatus, eventType, lookAt]
+  const { rows } = await db.query<Partial<DeliveryRow> & Looked>(LIST_DELIVERIES, values)
+  const found = rows.flatMap((row) => (isDelivery(row) ? [deliveryOf(row)] : []))
+  const endedEarly = found.length <= limit && rows[0]?.looked === lookAt
+  return { found, lookedTo: endedEarly ? (rows[0]?.looked_to ?? null) : null }
+}
+
+interface Looked {
+  looked: number
+  looked_to: string | null
+}
+
+function isDelivery(row: Partial<DeliveryRow>): row is DeliveryRow {
+  return typeof row.id === 'string'
+}
+
+// `page` are the newest ones that an index leads to, of either table no more than are looked at; what else is asked for is picked out of
+// them. `state` is asked in there where it is rare and has an index.
 const LIST_DELIVERIES = `
-(select ${UNFINISHED} from delivery
-where tenant_id = $1 and subscription_id = $2 and ($3::uuid is null or id < $3)
-  and ($5::text is null or ($5 = 'queued' and attempts = 0) or ($5 = 'retrying' and attempts > 0))
-  and ($6::timestamptz is null or id >= uuid7_floor($6)) and ($7::timestamptz is null or id < uuid7_floor($7))
-order by id desc limit $4)
-union all
-(select ${FINISHED} from delivery_history
-where tenant_id = $1 and subscription_id = $2 and ($3::uuid is null or id < $3) and ($5::text is null or state = $5)
-  and ($6::timestamptz is null or id >= uuid7_floor($6)) and ($7::timestamptz is null or id < uuid7_floor($7))
-order by id desc limit $4)
-order by id desc limit $4`
+with page as materialized (
+  (select ${UNFINISHED} from delivery
+  where tenant_id = $1 and subscription_id = $2 and ($3::uuid is null or id < $3)
+    and ($5::text is null or $5 in ('queued', 'retrying')) and ($5 is distinct from 'retrying' or attempts > 0)
+    and ($6::timestamptz is null or id >= uuid7_floor($6)) and ($7::timestamptz is null or id < uuid7_floor($7))
+    and ($8::uuid is null or ce_id = $8)
+  order by id desc limit $13)
+  union all
+  (select ${FINISHED} from delivery_history
+  where tenant_id = $1 and subscription_id = $2 and ($3::uuid is null or id < $3)
+    and ($5::text is null or $5 in ('delivered', 'dead_lettered')) and ($5 is distinct from 'dead_lettered' or state = 'dead_lettered')
+    and ($6::timestamptz is null or id >= uuid7_floor($6)) and ($7::timestamptz is null or id < uuid7_floor($7))
+    and ($8::uuid is null or ce_id = $8)
+  order by id desc limit $13)
+  order by id desc limit $13
+)
+select l.looked, l.looked_to, p.*
+from (select count(*)::integer as looked, (select id from page order by id limit 1) as looked_to from page) l
+left join lateral (
+  select * from page
+  where ($5::text is null or state = $5) and ($9::text is null or kind = $9) and ($10::text is null or reason = $10)
+    and ($11::integer is null or last_status = $11)
+    and ($12::text is null or (select event_key from event_inbox e where e.tenant_id = $1 and e.ce_id = page.ce_id) = $12)
+  order by id desc limit $4
+) p on true
+order by p.id desc`
 
 /** The first `limit` deliveries of the tenant's event, in the order in which they were made. */
 export async function listEventDeliveries(
@@ -139,17 +186,24 @@ export interface Attempt {
   response: Buffer | null
 }
 
-/** The attempts of a delivery that `findDelivery` found, in their order. */
-export async function listAttempts(db: TenantDatabase, delivery: Delivery): Promise<Attempt[]> {
-  const { rows } = await db.query<Attempt>(LIST_ATTEMPTS, [db.tenantId, delivery.id, laterThan(delivery.createdAt)])
+/** The attempts of a delivery that `findDelivery` found, in their order: `limit` of them behind the one of number and id `after`. */
+export async function listAttempts(
+  db: TenantDatabase,
+  delivery: Delivery,
+  page: { after: { number: number; id: string } | null; limit: number },
+): Promise<Attempt[]> {
+  const after = [page.after?.number ?? null, page.after?.id ?? null]
+  const values = [db.tenantId, delivery.id, laterThan(delivery.createdAt), ...after, page.limit]
+  const { rows } = await db.query<Attempt>(LIST_ATTEMPTS, values)
   return rows
 }
 
 const LIST_ATTEMPTS = `
 select id, number, started_at as "startedAt", duration_ms as "durationMs", outcome, status, error_class as "errorClass",
   error_detail as "errorDetail", response
-from attempt where tenant_id = $1 and delivery_id = $2 and id >= uuid7_floor($3)
-order by number, id`
+from attempt
+where tenant_id = $1 and delivery_id = $2 and id >= uuid7_floor($3) and ($4::integer is null or (number, id) > ($4, $5::uuid))
+order by number, id limit $6`
 
 /** The first unfinished delivery of an event to a subscription: it is on its way. With the lane locked, none is added by hand meanwhile. */
 export async function findUnfinished(

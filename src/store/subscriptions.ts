@@ -78,6 +78,27 @@ where tenant_id = $1 and deleted_at is null and ($2::uuid is null or id < $2) an
   and ($5::text is null or verification_state = $5) and ($6::text is null or origin = $6)
 order by id desc limit $3`
 
+/** A subscription that may have been there at some time; `deletedAt` is null while it is there. */
+export interface PastSubscription {
+  subscription: Subscription
+  deletedAt: Date | null
+}
+
+/** A page of the tenant's subscriptions that are there or were there at `at`, the newest first. */
+export async function listPastSubscriptions(
+  db: TenantDatabase,
+  list: { before: string | null; limit: number; at: Date },
+): Promise<PastSubscription[]> {
+  const values = [db.tenantId, list.before, list.limit, list.at]
+  const { rows } = await db.query<SubscriptionRow & { deleted_at: Date | null }>(LIST_PAST_SUBSCRIPTIONS, values)
+  return rows.map((row) => ({ subscription: subscriptionOf(row), deletedAt: row.deleted_at }))
+}
+
+const LIST_PAST_SUBSCRIPTIONS = `
+select * from subscription
+where tenant_id = $1 and (deleted_at is null or deleted_at >= $4) and ($2::uuid is null or id < $2)
+order by id desc limit $3`
+
 /** Makes sure that the destination has a row: its breaker. */
 export async function insertDestination(db: TenantDatabase, destinationKey: string): Promise<void> {
   await db.query(INSERT_DESTINATION, [db.tenantId, destinationKey])

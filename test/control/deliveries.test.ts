@@ -268,3 +268,97 @@ describe('retrying by hand', () => {
     assertFaults(await control.call({ url: '/v1/deliveries/12', tenant: 'acme' }), [':id'])
   })
 })
+
+describe('filters of a list', () => {
+  test('pick out what they say, and together', async () => {
+    const { id } = await subscribe(control, 'filters', { retry_schedule: ['0s'] })
+    const good = await publish(control, 'filters')
+    await deliver(control)
+    control.clock.advance(1_000)
+    const bad = await publish(control, 'filters', { resourceType: 'card', key: 'card.lost' })
+    await deliver(control, () => failed({ status: 418 }))
+    control.clock.advance(1_000)
+    const waiting = await publish(control, 'filters')
+    const events = async (query: string) => (await list('filters', id, query)).map(({ event_id }) => event_id)
+    assert.deepEqual(await events(''), [waiting.id, bad.id, good.id])
+    assert.deepEqual(await events(`event_id=${good.id}`), [good.id])
+    assert.deepEqual(await events('event_type=card.lost'), [bad.id])
+    assert.deepEqual(await events('event_type=loan.approved'), [waiting.id, good.id])
+    assert.deepEqual(await events('last_status=418'), [bad.id])
+    assert.deepEqual(await events('reason=exhausted'), [bad.id])
+    assert.deepEqual(await events('reason=poisoned'), [])
+    assert.deepEqual(await events('kind=replay'), [])
+    assert.deepEqual(await events('state=queued&kind=event'), [waiting.id])
+    assert.deepEqual(await events('state=delivered&last_status=418'), [])
+  })
+
+  test('that pick out few are followed to the end, however many there are before', async () => {
+    const { id } = await subscribe(control, 'rare')
+    const { pool } = control.database
+    await pool.query(
+      `insert into delivery_history (id, seq, tenant_id, subscription_id, ce_id, kind, state, attempts, failures, crashes, created_at,
+        finished_at, last_status)
+       select uuid7(at), n, 'rare', $1, uuid7(at), 'event', 'delivered', 1, 0, 0, at, at, case when n in (4, 4999) then 204 else 200 end
+       from generate_series(1, 5000) n, lateral (select $2::timestamptz - n * interval '1 second' as at) t`,
+      [id, new Date(control.clock.now())],
+    )
+    const found = await walk<DeliveryJson>(control, {
+      url: `/v1/subscriptions/${id}/deliveries?last_status=204`,
+      tenant: 'rare',
+      limit: 10,
+    })
+    assert.equal(found.length, 2)
+  })
+
+  test('a delivery that is finished while somebody pages is neither lost nor shown twice', async () => {
+    const { id } = await subscribe(control, 'paging')
+    const published: string[] = []
+    for (let n = 0; n < 12; n++) {
+      published.unshift((await publish(control, 'paging')).id)
+      control.clock.advance(1_000)
+    }
+    const shown: string[] = []
+    let cursor: string | null = null
+    do {
+      const query: string = cursor ? `&cursor=${cursor}` : ''
+      const answer = await control.call({
+        url: `/v1/subscriptions/${id}/deliveries?limit=5${query}`,
+        tenant: 'paging',
+      })
+      const page = answer.body as { items: DeliveryJson[]; next_cursor: string | null }
+      shown.push(...page.items.map(({ event_id }) => event_id))
+      cursor = page.next_cursor
+      // All of them move to the history after the first page.
+      await deliver(control)
+    } while (cursor !== null)
+    assert.deepEqual(shown, published)
+  })
+})
+
+test("attempts beyond a detail's first hundred are behind its cursor", async () => {
+  const { id } = await subscribe(control, 'many')
+  await publish(control, 'many')
+  const [delivery] = await list('many', id)
+  const { pool } = control.database
+  await pool.query(
+    `insert into attempt (id, delivery_id, tenant_id, subscription_id, number, started_at, outcome)
+     select uuid7($3), $1, 'many', $2, n, $3, 'outcome_unknown' from generate_series(1, 230) n`,
+    [delivery!.id, id, new Date(control.clock.now())],
+  )
+  const detail = (await read('many', delivery!.id)) as DeliveryJson & { attempts_next_cursor: string }
+  const url = `/v1/deliveries/${delivery!.id}/attempts`
+  const rest: { number: number }[] = []
+  let cursor: string | null = detail.attempts_next_cursor
+  while (cursor !== null) {
+    const answer = await control.call({ url: `${url}?limit=50&cursor=${cursor}`, tenant: 'many' })
+    const page = answer.body as { items: { number: number }[]; next_cursor: string | null }
+    rest.push(...page.items)
+    cursor = page.next_cursor
+  }
+  const numbers = [...detail.attempts, ...rest].map(({ number }) => number)
+  assert.deepEqual(
+    numbers,
+    Array.from({ length: 230 }, (_, n) => n + 1),
+  )
+  assertFaults(await control.call({ url: `${url}?cursor=x`, tenant: 'many' }), ['?cursor'])
+})

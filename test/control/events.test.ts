@@ -78,7 +78,12 @@ test('explain says for every subscription whether it matches, or everything that
   control.probe.outcome = failed()
   const off = await subscribe(control, 'explained', { enabled: false })
   control.probe.outcome = { kind: 'delivered', status: 200, response: Buffer.alloc(0) }
+  const gone = await subscribe(control, 'explained')
   const event = await publish(control, 'explained')
+  await control.call({ method: 'DELETE', url: `/v1/subscriptions/${gone.id}`, tenant: 'explained' })
+  const unfit = await subscribe(control, 'explained', { event_types: ['card.*'] })
+  await control.call({ method: 'DELETE', url: `/v1/subscriptions/${unfit.id}`, tenant: 'explained' })
+  control.clock.advance(1_000)
   const later = await subscribe(control, 'explained')
 
   for (const limit of [1, 3, 100]) {
@@ -89,10 +94,12 @@ test('explain says for every subscription whether it matches, or everything that
         [matched, reasons, delivery_ids.length],
       ]),
     )
-    assert.equal(found.length, 4)
+    assert.equal(found.length, 6)
     assert.deepEqual(told.get(wanted.id), [true, [], 1])
     assert.deepEqual(told.get(other.id), [false, ['origin', 'event_type', 'schema_major'], 0])
     assert.deepEqual(told.get(off.id), [false, ['disabled', 'unverified'], 0])
-    assert.deepEqual(told.get(later.id), [true, [], 0])
+    assert.deepEqual(told.get(later.id), [false, ['created_later'], 0])
+    assert.deepEqual(told.get(gone.id), [false, ['deleted'], 1])
+    assert.deepEqual(told.get(unfit.id), [false, ['deleted', 'event_type'], 0])
   }
 })

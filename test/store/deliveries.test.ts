@@ -59,8 +59,15 @@ const page = (given: Partial<DeliveryList>): DeliveryList => ({
   state: null,
   since: null,
   until: null,
+  eventId: null,
+  kind: null,
+  reason: null,
+  lastStatus: null,
+  eventType: null,
   ...given,
 })
+
+const listed = async (db: TenantDatabase, given: Partial<DeliveryList>) => (await listDeliveries(db, page(given))).found
 
 const cheap = async (
   what: string,
@@ -84,13 +91,16 @@ describe('beside deep backlogs and long histories', () => {
   })
 
   test('a page of a subscription costs the page', async () => {
-    const [middle] = await listDeliveries(acme, page({ subscriptionId, limit: 1, until: new Date(NOW - 10 * DAY) }))
+    const [middle] = await listed(acme, { subscriptionId, limit: 1, until: new Date(NOW - 10 * DAY) })
     for (const given of [
       {},
       { before: middle!.id },
       { state: 'queued' },
       { state: 'delivered' },
       { since: new Date(NOW - DAY) },
+      { lastStatus: 418 },
+      { kind: 'replay' },
+      { reason: 'exhausted' },
     ] as const) {
       await cheap(
         JSON.stringify(given),
@@ -100,14 +110,19 @@ describe('beside deep backlogs and long histories', () => {
     }
   })
 
+  test('a page by event type costs a look at two thousand events, not more', async () => {
+    const given = page({ subscriptionId, eventType: 'loan.approved' })
+    await cheap('event type', 8000, async (db) => await listDeliveries(db, given))
+  })
+
   test('what is rarely being retried in a deep backlog is found without reading it', async () => {
     const retrying = page({ subscriptionId, state: 'retrying' })
-    assert.equal((await listDeliveries(acme, retrying)).length, 40)
+    assert.equal((await listDeliveries(acme, retrying)).found.length, 40)
     await cheap('retrying', 300, async (db) => await listDeliveries(db, retrying))
   })
 
   test('the rare dead letters of a long history are found without reading it', async () => {
-    const found = await listDeliveries(acme, page({ subscriptionId, state: 'dead_lettered' }))
+    const found = await listed(acme, { subscriptionId, state: 'dead_lettered' })
     assert.equal(found.length, 40)
     await cheap(
       'dead letters of one',
@@ -127,11 +142,11 @@ describe('beside deep backlogs and long histories', () => {
   })
 
   test('so do one delivery, its attempts, and those of an event', async () => {
-    const [delivery] = await listDeliveries(acme, page({ subscriptionId, limit: 1 }))
+    const [delivery] = await listed(acme, { subscriptionId, limit: 1 })
     assert.ok(delivery)
     const { id, eventId } = delivery
     await cheap('one', 30, async (db) => await findDelivery(db, id))
-    await cheap('attempts', 30, async (db) => await listAttempts(db, delivery))
+    await cheap('attempts', 30, async (db) => await listAttempts(db, delivery, { after: null, limit: 101 }))
     const event = { id: eventId, receivedAt: delivery.createdAt, limit: 1000 }
     await cheap('of an event', 60, async (db) => await listEventDeliveries(db, event))
     await cheap('an event', 30, async (db) => await findEvent(db, eventId))
@@ -145,10 +160,10 @@ describe('what is another tenant’s', () => {
     const { id: subscriptionId } = await insertSubscription(pool)
     const event = anEvent({ tenantId: 'acme' })
     await arrive(pool, [event], new Date(NOW))
-    const [delivery] = await listDeliveries(acme, page({ subscriptionId }))
+    const [delivery] = await listed(acme, { subscriptionId })
     assert.ok(delivery)
     assert.equal(await findDelivery(globex, delivery.id), null)
-    assert.deepEqual(await listDeliveries(globex, page({ subscriptionId })), [])
+    assert.deepEqual(await listed(globex, { subscriptionId }), [])
     assert.deepEqual(await listEventDeliveries(globex, { id: event.id, receivedAt: new Date(NOW), limit: 9 }), [])
     assert.equal(await findEvent(globex, event.id), null)
     assert.equal(await hastenDelivery(globex, { id: delivery.id, now: new Date(0) }), false)

@@ -1,14 +1,18 @@
-// /v1/deliveries: one delivery with its attempts, and its retry by hand.
+// /v1/deliveries: one delivery, its attempts, and its retry by hand.
 import type { Clock } from '../../base/clock.ts'
-import { listAttempts } from '../../store/deliveries.ts'
-import type { AsTenant } from '../../store/tenant.ts'
+import { listAttempts, type Delivery } from '../../store/deliveries.ts'
+import type { AsTenant, TenantDatabase } from '../../store/tenant.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
+import { decodeCursor, pageOf } from '../cursor.ts'
 import { getDelivery, retryDelivery } from '../deliveries.ts'
-import { IdParams, refer } from '../schemas/common.ts'
-import { DeliveryDetail, DeliverySchema } from '../schemas/delivery.ts'
+import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
+import { AttemptQuery, AttemptSchema, DeliveryDetail, DeliverySchema } from '../schemas/delivery.ts'
 import { viewAttempt, viewDelivery } from '../views/delivery.ts'
 
+const LIST = 'attempts'
+/** A schedule has twelve steps at most: more attempts are crashes and retries by hand. */
+const SHOWN_ATTEMPTS = 100
 const tags = ['deliveries']
 
 export interface DeliveryRouteDeps {
@@ -18,6 +22,7 @@ export interface DeliveryRouteDeps {
 
 export function deliveryRoutes(api: Api, deps: DeliveryRouteDeps): void {
   addRead(api, deps)
+  addListAttempts(api, deps)
   addRetry(api, deps)
 }
 
@@ -36,11 +41,52 @@ function addRead(api: Api, { asTenant }: DeliveryRouteDeps): void {
     handler: async (request) => {
       return await asTenant(callerOf(request), async (db) => {
         const delivery = await getDelivery(db, request.params.id)
-        const attempts = await listAttempts(db, delivery)
-        return { ...viewDelivery(delivery), attempts: attempts.map(viewAttempt) }
+        const page = await attemptsOf(db, delivery, { after: null, limit: SHOWN_ATTEMPTS })
+        return { ...viewDelivery(delivery), attempts: page.items, attempts_next_cursor: page.next_cursor }
       })
     },
   })
+}
+
+function addListAttempts(api: Api, { asTenant }: DeliveryRouteDeps): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/deliveries/:id/attempts',
+    config: { access: 'subscriptions:read', problems: ['not_found'] },
+    schema: {
+      operationId: 'listAttempts',
+      summary: "List a delivery's attempts, the first one first",
+      tags,
+      params: IdParams,
+      querystring: AttemptQuery,
+      response: { 200: Page(AttemptSchema) },
+    },
+    handler: async (request) => {
+      const { limit = DEFAULT_LIMIT, cursor } = request.query
+      const after = attemptOf(decodeCursor(LIST, cursor, (key) => attemptOf(key) !== null))
+      return await asTenant(callerOf(request), async (db) => {
+        const delivery = await getDelivery(db, request.params.id)
+        return await attemptsOf(db, delivery, { after, limit })
+      })
+    },
+  })
+}
+
+type Place = { number: number; id: string }
+
+async function attemptsOf(
+  db: TenantDatabase,
+  delivery: Delivery,
+  { after, limit }: { after: Place | null; limit: number },
+) {
+  const found = await listAttempts(db, delivery, { after, limit: limit + 1 })
+  return pageOf(found, { list: LIST, limit, key: ({ number, id }) => `${number} ${id}`, view: viewAttempt })
+}
+
+/** An attempt's place among those of its delivery, as a cursor holds it. */
+function attemptOf(key: string | null): Place | null {
+  const [, number, id] = /^(\d{1,9}) (.+)$/.exec(key ?? '') ?? []
+  return number !== undefined && id !== undefined && isUuid(id) ? { number: Number(number), id } : null
 }
 
 function addRetry(api: Api, { asTenant, clock }: DeliveryRouteDeps): void {

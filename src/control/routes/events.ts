@@ -4,7 +4,7 @@ import type { Event } from '../../event/event.ts'
 import type { Subscription } from '../../event/subscription.ts'
 import { listEventDeliveries, type Delivery } from '../../store/deliveries.ts'
 import { findEvent, type StoredEvent } from '../../store/events.ts'
-import { listSubscriptions } from '../../store/subscriptions.ts'
+import { listPastSubscriptions, type PastSubscription } from '../../store/subscriptions.ts'
 import type { AsTenant, TenantDatabase } from '../../store/tenant.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
@@ -65,17 +65,28 @@ function addExplain(api: Api, { asTenant, mismatches }: EventRouteDeps): void {
     handler: async (request) => {
       const { limit = DEFAULT_LIMIT, cursor } = request.query
       const before = decodeCursor(LIST, cursor, isUuid)
-      const any = { enabled: null, verificationState: null, origin: null }
       const { stored, deliveries, found } = await asTenant(callerOf(request), async (db) => {
         const event = await getEvent(db, request.params.id)
-        const page = await listSubscriptions(db, { before, limit: limit + 1, ...any })
+        const page = await listPastSubscriptions(db, { before, limit: limit + 1, at: event.receivedAt })
         return { stored: event, deliveries: await deliveriesOf(db, event), found: page }
       })
-      const view = (subscription: Subscription) =>
-        viewExplanation(subscription, mismatches(stored.event, subscription), deliveries)
-      return pageOf(found, { list: LIST, limit, key: ({ id }) => id, view })
+      const view = (past: PastSubscription) => {
+        const reasons = [...absence(past, stored), ...mismatches(stored.event, past.subscription)]
+        return viewExplanation(past.subscription, reasons, deliveries)
+      }
+      return pageOf(found, { list: LIST, limit, key: ({ subscription }) => subscription.id, view })
     },
   })
+}
+
+function absence(
+  { subscription, deletedAt }: PastSubscription,
+  { receivedAt }: StoredEvent,
+): ExplanationJson['reasons'] {
+  return [
+    ...(deletedAt === null ? [] : (['deleted'] as const)),
+    ...(subscription.createdAt > receivedAt ? (['created_later'] as const) : []),
+  ]
 }
 
 function viewExplanation(
@@ -83,12 +94,14 @@ function viewExplanation(
   reasons: ExplanationJson['reasons'],
   deliveries: readonly Delivery[],
 ): ExplanationJson {
+  const own = deliveries.filter(({ subscriptionId }) => subscriptionId === subscription.id)
   return {
     subscription_id: subscription.id,
     subscription_name: subscription.name,
     matched: reasons.length === 0,
     reasons,
-    delivery_ids: deliveries.filter(({ subscriptionId }) => subscriptionId === subscription.id).map(({ id }) => id),
+    delivery_ids: own.map(({ id }) => id),
+    deliveries: own.map(({ id, kind, state }) => ({ id, kind, state })),
   }
 }
 

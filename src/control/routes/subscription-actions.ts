@@ -2,7 +2,7 @@
 import { listDeliveries } from '../../store/deliveries.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
-import { decodeCursor, pageOf } from '../cursor.ts'
+import { decodeCursor, encodeCursor, pageOf } from '../cursor.ts'
 import { conditionsOf, entityTag } from '../preconditions.ts'
 import { ConditionalHeaders, DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { DeliveryQuery, DeliverySchema } from '../schemas/delivery.ts'
@@ -169,25 +169,34 @@ function addListDeliveries(api: Api, { asTenant }: SubscriptionRouteDeps): void 
     schema: {
       operationId: 'listDeliveries',
       summary: "List a subscription's deliveries, the newest first",
+      description: `Unfinished and finished ones, in the order in which they were made: one that is finished while you page keeps its place, so it is shown
+once. A filter that picks out few may answer a page that is not full, even empty, with a \`next_cursor\`: go on until that is null. A test by hand is
+listed once it is finished.`,
       tags: ['deliveries'],
       params: IdParams,
       querystring: DeliveryQuery,
       response: { 200: Page(DeliverySchema) },
     },
     handler: async (request) => {
-      const { limit = DEFAULT_LIMIT, cursor, state } = request.query
+      const { limit = DEFAULT_LIMIT, cursor, state, event_id, event_type, kind, reason, last_status } = request.query
       const list = {
         subscriptionId: request.params.id,
         before: decodeCursor(LIST, cursor, isUuid),
-        limit: limit + 1,
+        limit,
         state: state ?? null,
+        eventId: event_id ?? null,
+        eventType: event_type ?? null,
+        kind: kind ?? null,
+        reason: reason ?? null,
+        lastStatus: last_status ?? null,
         ...timeBounds(request.query),
       }
-      const found = await asTenant(callerOf(request), async (db) => {
+      const { found, lookedTo } = await asTenant(callerOf(request), async (db) => {
         await getSubscription(db, list.subscriptionId)
         return await listDeliveries(db, list)
       })
-      return pageOf(found, { list: LIST, limit, key: ({ id }) => id, view: viewDelivery })
+      const page = pageOf(found, { list: LIST, limit, key: ({ id }) => id, view: viewDelivery })
+      return lookedTo === null ? page : { ...page, next_cursor: encodeCursor(LIST, lookedTo) }
     },
   })
 }

@@ -2,7 +2,7 @@
 import { Type, type Static } from 'typebox'
 import { Nullable, Timestamp, Uuid, named, pageQuery, refer, timeQuery } from './common.ts'
 
-const DeliveryState = Type.Enum(['queued', 'retrying', 'delivered', 'dead_lettered'])
+export const DeliveryState = Type.Enum(['queued', 'retrying', 'delivered', 'dead_lettered'])
 const DeadLetterReason = Type.Enum(['exhausted', 'poisoned', 'cancelled'])
 /** Bytes as text where they are UTF-8, else as base64. */
 export const BytesText = Nullable(Type.String())
@@ -45,11 +45,35 @@ export const AttemptSchema = named(
 
 export const DeliveryDetail = named(
   'DeliveryDetail',
-  Type.Object({ ...delivery, attempts: Type.Array(refer(AttemptSchema)) }),
+  Type.Object({
+    ...delivery,
+    attempts: Type.Array(refer(AttemptSchema), { description: 'The first 100.' }),
+    attempts_next_cursor: Nullable(
+      Type.String({ description: 'Give it as ?cursor to /v1/deliveries/:id/attempts; null: these are all.' }),
+    ),
+  }),
 )
 
+export const AttemptQuery = Type.Object(pageQuery, { additionalProperties: false })
+
 export const DeliveryQuery = Type.Object(
-  { ...pageQuery, ...timeQuery, state: Type.Optional(DeliveryState) },
+  {
+    ...pageQuery,
+    ...timeQuery,
+    state: Type.Optional(DeliveryState),
+    kind: Type.Optional(delivery.kind),
+    event_id: Type.Optional(Uuid),
+    event_type: Type.Optional(
+      Type.String({
+        minLength: 3,
+        maxLength: 257,
+        pattern: '^[^\\u0000]+$',
+        description: 'Exactly <resource>.<event>, of events that the hub still keeps.',
+      }),
+    ),
+    reason: Type.Optional(DeadLetterReason),
+    last_status: Type.Optional(Type.Integer({ minimum: 100, maximum: 599, title: 'a whole number from 100 to 599' })),
+  },
   { additionalProperties: false },
 )
 

@@ -1,7 +1,7 @@
 // Events of the API, and what HTTP ingest answers.
 import { Type, type Static } from 'typebox'
 import { REASON_CODES } from '../../event/reason.ts'
-import { BytesEncoding, BytesText, DeliverySchema } from './delivery.ts'
+import { BytesEncoding, BytesText, DeliverySchema, DeliveryState } from './delivery.ts'
 import { DurationText, EventPattern, Nullable, SourceName, Timestamp, Uuid, named, pageQuery, refer } from './common.ts'
 
 export const EventSchema = named(
@@ -79,13 +79,21 @@ export const Explanation = named(
   Type.Object({
     subscription_id: Uuid,
     subscription_name: Type.String(),
-    matched: Type.Boolean({ description: 'Whether it would match now, as the subscription is now.' }),
-    reasons: Type.Array(Type.Enum(['disabled', 'unverified', 'origin', 'event_type', 'schema_major']), {
-      description: 'Everything that keeps it from matching.',
-    }),
+    matched: Type.Boolean({ description: 'Whether nothing keeps it from matching, as the subscription is now.' }),
+    reasons: Type.Array(
+      Type.Enum(['deleted', 'created_later', 'disabled', 'unverified', 'origin', 'event_type', 'schema_major']),
+      {
+        description:
+          'Everything that keeps it from matching. created_later: there was no such subscription when the event arrived; deleted: there was, and it is gone.',
+      },
+    ),
     delivery_ids: Type.Array(Uuid, {
       description: 'The deliveries that there are: what matched when the event arrived, and replays.',
     }),
+    deliveries: Type.Array(
+      Type.Object({ id: Uuid, kind: Type.Enum(['event', 'replay', 'test']), state: DeliveryState }),
+      { description: 'The same, with what has become of them.' },
+    ),
   }),
 )
 
