@@ -1,5 +1,6 @@
 // Where sealed texts live: the one list of tables that hold any, for whatever concerns all of them, such as another key-encryption key.
-// Each has, beside `sealed`, an id, the generated `key_id` (the key that sealed it), and what the text belongs to.
+// Each has, beside `sealed`, an `id` (uuid), a `tenant_id`, and `key_id text generated always as (sealed_by(sealed)) stored` with an index
+// on it, and the other two parts of what the text belongs to: here by the SQL that gives them. A test finds a table that is missing.
 import type { Database } from './pool.ts'
 
 const PLACES = {
