@@ -94,7 +94,8 @@ export async function createApp(config: Config, surroundings: Surroundings): Pro
   poolMetrics(registry, Object.fromEntries(Object.entries(pools).filter(([, pool]) => pool !== null)))
   const ring = await openKeyRing(keks, { clock: systemClock })
   const secrets = createSecretBox(ring)
-  const sinks = createSinks({ webhook: { allowPrivate: config.allowPrivateSinks, userAgentVersion: VERSION, log } })
+  const { allowPrivateSinks: allowPrivate, proxy } = config
+  const sinks = createSinks({ webhook: { allowPrivate, proxy, userAgentVersion: VERSION, log } })
   const open = { sinks, secrets, clock: systemClock, log }
   const tracer = config.traces && (await openTracer({ ...config.traces, serviceVersion: VERSION, log }))
 

@@ -52,6 +52,8 @@ export interface Config {
   /** Another source whose keys only open: while what is stored moves from one source to the other. */
   previousKek: KekSource | null
   allowPrivateSinks: boolean
+  /** What webhooks by https are sent through; its URL may hold a password. Null: nothing. */
+  proxy: { url: string; except: readonly string[] } | null
   shutdown: { timeoutMs: number; preStopDrainMs: number }
   rateLimits: {
     /** Null: unlimited. */
@@ -278,6 +280,14 @@ export const variables = {
     'Local only: the key itself; without any, one is made in the data directory',
   ),
   ALLOW_PRIVATE_SINKS: to(flag, 'false', 'Destinations may be http and in private networks; refused in production'),
+  HTTPS_PROXY: secret(
+    url('http', 'https'),
+    'What webhooks by https are sent through, by CONNECT to an address that the hub has looked up; `https_proxy` does too',
+  ),
+  NO_PROXY: optional(
+    list(text('a host, .domain, host:port or *')),
+    'What is connected to without it; `no_proxy` does too',
+  ),
   SHUTDOWN_TIMEOUT: to(duration('2s', '10m'), '30s', 'The most that a stop may take, the drain before it included'),
   PRE_STOP_DRAIN_TIMEOUT: to(
     duration('0s', '5m'),
@@ -360,11 +370,20 @@ type Values = { [N in Name]: ValueOf<(typeof variables)[N]> }
 
 /** The variable's name in the environment. */
 export function fullName(name: string): string {
-  return /^(PLUGIN_AUTH_|OTEL_)/.test(name) ? name : `STREAMING_HUB_${name}`
+  return /^(PLUGIN_AUTH_|OTEL_)/.test(name) || OF_THE_SYSTEM.test(name) ? name : `STREAMING_HUB_${name}`
 }
+
+/** Read by many programs, some of which want them in lower case. */
+const OF_THE_SYSTEM = /^(HTTPS|NO)_PROXY$/
 
 /** The platform's charts give these to all its products, without a prefix. */
 const OF_THE_PLATFORM = /^((AGGRESSIVE_|RELAXED_)?RATE_LIMIT_|ALLOW_RATELIMIT_)/
+
+/** By which it is read too; otherwise its whole name. */
+function otherName(name: string): string {
+  if (OF_THE_SYSTEM.test(name)) return name.toLowerCase()
+  return OF_THE_PLATFORM.test(name) ? name : fullName(name)
+}
 
 // --- reading and checking -------------------------------------------------------------------------------------------------
 
@@ -372,7 +391,7 @@ function readAll(env: Environment): { values: Values; faults: ConfigFault[] } {
   const faults: ConfigFault[] = []
   const read = ([name, variable]: [string, Variable<unknown, string | null>]) => {
     const fallback = variable.default === null ? null : variable.parser.parse(variable.default)
-    const found = env[fullName(name)] || (OF_THE_PLATFORM.test(name) ? env[name] : undefined)
+    const found = env[fullName(name)] || env[otherName(name)]
     if (!found) return [name, fallback]
     const value = variable.parser.parse(found)
     if (value === null) {
@@ -559,6 +578,7 @@ function assemble(v: Values, env: Environment): Config {
     kek: kekSource(v, env),
     previousKek: previousKekSource(v, env),
     allowPrivateSinks: v.ALLOW_PRIVATE_SINKS,
+    proxy: v.HTTPS_PROXY === null ? null : { url: v.HTTPS_PROXY, except: v.NO_PROXY ?? [] },
     shutdown: { timeoutMs: v.SHUTDOWN_TIMEOUT, preStopDrainMs: v.PRE_STOP_DRAIN_TIMEOUT },
     rateLimits: rateLimitsOf(v),
     redis: v.REDIS_ADDRESS && {

@@ -34,7 +34,10 @@ export class Verification {
     this.#deps = deps
   }
 
-  /** Throws `not_found`, `precondition_failed`, and `conflict` when the sink was changed meanwhile. */
+  /**
+   * Throws `not_found`, `precondition_failed`, `conflict` when the sink was changed meanwhile, and `unavailable` when the hub itself
+   * cannot probe now.
+   */
   async verify(object: Verified): Promise<{ outcome: Outcome; subscription: Subscription }> {
     const { asTenant } = this.#deps
     const probed = await asTenant(object, (db) => getSubscription(db, object.id))
@@ -42,6 +45,7 @@ export class Verification {
     this.#goOn()
     const outcome = await this.#deps.probe(probed, this.#stopping.signal)
     this.#goOn()
+    if (outcome.kind === 'failed' && outcome.errorClass === 'proxy') throw new HubError('unavailable', outcome.detail)
     const found = { probed, worked: outcome.kind === 'delivered' }
     const { subscription, recorded } = await asTenant(object, (db) => recordProbe(db, found, this.#deps))
     if (!recorded) throw new HubError('conflict', 'The sink was changed while it was probed; verify again.')

@@ -3,6 +3,7 @@ import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
 import type { Log } from '../base/log.ts'
 import type { Tracer } from '../base/tracing.ts'
+import { SecretError } from '../secrets/secrets.ts'
 import type { Destination, Outcome, Sink } from '../sinks/sink.ts'
 import type { ClaimedJob, ClaimedLane } from '../store/lanes.ts'
 import type { AttemptRow } from '../store/outcomes.ts'
@@ -37,6 +38,10 @@ export async function runAttempt(
   if ('until' in opened) return opened
   const startedAt = run.clock.now()
   const outcome = await send(opened, job, { ...run, lane, startedAt })
+  if (outcome.kind === 'failed' && outcome.errorClass === 'proxy') {
+    return run.postponements.begin(lane, { reason: 'proxy', message: outcome.detail })
+  }
+  run.postponements.end(lane)
   const now = run.clock.now()
   const common = { attemptId: job.attemptId, deliveryId: job.deliveryId, number: job.attempts + 1, startedAt }
   const { tenantId, subscriptionId, token } = lane
@@ -50,11 +55,10 @@ async function open(
   run: AttemptDeps & { postponements: Postponements },
 ): Promise<{ sink: Sink; destination: Destination } | Postponed> {
   try {
-    const opened = await run.destinationOf(lane)
-    run.postponements.end(lane)
-    return opened
+    return await run.destinationOf(lane)
   } catch (error) {
-    return run.postponements.begin(lane, error)
+    const reason = error instanceof SecretError ? error.fault : 'settings'
+    return run.postponements.begin(lane, { reason, message: messageOf(error) })
   }
 }
 

@@ -1,6 +1,7 @@
 // Is a destination so long broken that its subscription is switched off? Looks at the open failure streak alone, never at
 // counts, so that a destination with one event a day and one with a thousand a second are judged alike. Both conditions are
 // needed: the streak is sustained, and its failures are spread (one burst before a silence proves nothing).
+import type { FailureClass } from '../sinks/sink.ts'
 
 /** The failures since the last success. */
 export interface FailureStreak {
@@ -13,6 +14,13 @@ export interface FailureStreak {
 export interface StreakLimits {
   windowMs: number
   spreadMs: number
+}
+
+/** Failures that need not be the destination's own: they neither begin a streak nor prolong one. */
+const OF_OTHERS: readonly (string | null)[] = ['proxy', 'tunnel'] satisfies FailureClass[]
+
+export function isOfDestination(errorClass: string | null): boolean {
+  return !OF_OTHERS.includes(errorClass)
 }
 
 /** True when at `now` (epoch ms) the streak has lasted at least `windowMs`, and at least `spreadMs` lie between its first and last failure. */

@@ -1,11 +1,9 @@
-// Attempts that the hub itself cannot make now: a secret does not open, or the settings cannot be read. That says nothing about the
-// receiver, so there is no attempt, no step of the schedule is used up, and neither breaker nor streak moves: the lane waits a
+// Attempts that the hub itself cannot make now: a secret does not open, the settings cannot be read, or its proxy cannot be used. That
+// says nothing about the receiver, so there is no attempt, no step of the schedule is used up, and neither breaker nor streak moves: the lane waits a
 // little and is tried again, for as long as it takes. Each subscription's trouble is logged when it begins and when it is over.
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../base/clock.ts'
-import { messageOf } from '../base/errors.ts'
 import type { Log } from '../base/log.ts'
-import { SecretError } from '../secrets/secrets.ts'
 import type { ClaimedLane } from '../store/lanes.ts'
 import type { AttemptRow } from '../store/outcomes.ts'
 import type { DispatchMetrics } from './metrics.ts'
@@ -28,12 +26,11 @@ export class Postponements {
     this.#deps = deps
   }
 
-  begin(lane: ClaimedLane, error: unknown): Postponed {
+  begin(lane: ClaimedLane, { reason, message }: { reason: string; message: string }): Postponed {
     const { clock, log, metrics, random } = this.#deps
-    const reason = error instanceof SecretError ? error.fault : 'settings'
     metrics.postponed.inc({ reason })
     if (!this.#told.has(lane.subscriptionId))
-      log.error({ ...idsOf(lane), reason, err: messageOf(error) }, 'deliveries are postponed')
+      log.error({ ...idsOf(lane), reason, err: message }, 'deliveries are postponed')
     this.#told.set(lane.subscriptionId, true)
     return { until: Math.ceil(clock.now() + WAIT_MS * (0.5 + random())) }
   }

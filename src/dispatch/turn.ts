@@ -5,6 +5,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { ClaimedJob, ClaimedLane } from '../store/lanes.ts'
 import type { AttemptRow, LaneStep } from '../store/outcomes.ts'
+import { isOfDestination } from './autodisable.ts'
 import type { Settled, Settlement } from './flusher.ts'
 import { isPostponed, type Postponed } from './postponement.ts'
 import type { Slot } from './slots.ts'
@@ -138,8 +139,8 @@ function settlement(
 /** What attempts, in the order in which they ended, do to the lane's failure streak. */
 function streakOf(attempts: readonly AttemptRow[]): LaneStep['streak'] {
   const streak: LaneStep['streak'] = { cleared: false, firstFailureAt: null, lastFailureAt: null }
-  for (const { outcome, startedAt, durationMs } of attempts) {
-    if (outcome === 'outcome_unknown') continue
+  for (const { outcome, errorClass, startedAt, durationMs } of attempts) {
+    if (outcome === 'outcome_unknown' || !isOfDestination(errorClass)) continue
     const failedAt = outcome === 'failed' ? startedAt + (durationMs ?? 0) : null
     if (failedAt === null) streak.cleared = true
     streak.firstFailureAt = failedAt === null ? null : (streak.firstFailureAt ?? failedAt)

@@ -38,6 +38,8 @@ export type FailureClass =
   | 'connection'
   | 'tls'
   | 'dns'
+  | 'proxy' // the hub's own proxy cannot be used: that says nothing about the destination
+  | 'tunnel' // the proxy did not reach the destination: either may be at fault
   | 'refused_address' // the address guard said no
   | 'auth_failed' // what shows the receiver who sends could not be had
   | 'invalid_destination' // the stored settings cannot be used

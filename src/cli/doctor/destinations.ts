@@ -14,7 +14,7 @@ const MOST_HOSTS = 50
 const AT_ONCE = 10
 const NAMED = 5
 
-export function destinationsCheck({ postgres, allowPrivateSinks }: Config): Check {
+export function destinationsCheck({ postgres, allowPrivateSinks, proxy }: Config): Check {
   return {
     name: 'destinations',
     advice: 'they are read from the database: heal that first',
@@ -23,7 +23,7 @@ export function destinationsCheck({ postgres, allowPrivateSinks }: Config): Chec
       await using session = await openDiagnosis(postgres.dsn, ANSWER_MS)
       const origins = [...new Set((await sampleUrls(session.db, MOST_URLS)).flatMap(originOf))].slice(0, MOST_HOSTS)
       if (origins.length === 0) return [ok('destinations', 'there are none')]
-      const connect = createConnector({ allowPrivate: allowPrivateSinks })
+      const { connect } = createConnector({ allowPrivate: allowPrivateSinks, proxy })
       const problems: string[] = []
       const rest = [...origins]
       const work = async (): Promise<void> => {

@@ -1,10 +1,9 @@
 // Connections that show a client certificate. They are one subscription's alone: no other one's request ever travels over them, nor
 // resumes their TLS sessions, be it to the same host. They go when the certificate changes, and after a while without use.
 import { LRUCache } from 'lru-cache'
-import type { Agent } from 'undici'
 import { secureContext, type ClientIdentity } from './client-certificate.ts'
 import type { ConnectorOptions } from './connector.ts'
-import { createAgent } from './post.ts'
+import { createAgent, type OutboundAgent } from './post.ts'
 
 const MAX_AGENTS = 1_000
 /** Kept connections close by themselves after seconds; this is for the key. */
@@ -12,7 +11,7 @@ const UNUSED_MS = 10 * 60_000
 
 interface Held {
   identity: ClientIdentity
-  agent: Agent
+  agent: OutboundAgent
 }
 
 export class ClientAgents {
@@ -33,7 +32,7 @@ export class ClientAgents {
   }
 
   /** To be used at once: it may be closed to new requests later. Null when the certificate cannot be used. */
-  agentOf(subscriptionId: string, identity: ClientIdentity): Agent | null {
+  agentOf(subscriptionId: string, identity: ClientIdentity): OutboundAgent | null {
     const held = this.#held.get(subscriptionId)
     if (held && isSame(held.identity, identity)) return held.agent
     const context = secureContext(identity)

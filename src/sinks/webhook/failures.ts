@@ -22,6 +22,8 @@ export function failureOf(error: unknown): Failed {
   const code = codes[0]
   if (code === undefined) return failed('internal', 'The hub failed to make the request.')
   if (codes.includes('ERR_IP_BLOCKED')) return failed('refused_address', REFUSED)
+  if (code.startsWith('PROXY_')) return failed('proxy', `The hub's proxy cannot be used (${code}).`)
+  if (code.startsWith('TUNNEL_')) return failed('tunnel', `The hub's proxy does not reach the host (${code}).`)
   if (TIMEOUT.test(code)) return failed('timeout', `The connection was not made in time (${code}).`)
   if (DNS.test(code)) return failed('dns', `The host's name could not be resolved (${code}).`)
   if (TLS.test(code)) return failed('tls', `No trusted TLS connection could be made (${code}).`)

@@ -2,8 +2,9 @@
 // needed. The status decides; the body is only for the record. So once the headers are there, an answer that is short and
 // comes at once leaves its connection in the pool for the next request, and one that is long, slow or endless loses it.
 import { Agent } from 'undici'
-import { createConnector, type ConnectorOptions } from './connector.ts'
+import { createConnector, type Connector, type ConnectorOptions } from './connector.ts'
 import { failed, failureOf, type Failed } from './failures.ts'
+import { TunnelError } from './proxy.ts'
 
 /** What is kept of an answer. */
 const MAX_RESPONSE_BYTES = 4 * 1024
@@ -31,20 +32,25 @@ export interface Answer {
   body: Buffer
 }
 
-/** A pool of connections for each origin. */
-export function createAgent(options: ConnectorOptions): Agent {
-  return new Agent({
-    connect: createConnector(options),
+/** Everything that tenants make the hub call goes through one of these. */
+export type OutboundAgent = Agent & Pick<Connector, 'isTunnelling'>
+
+/** A pool of connections for each origin, with the address guard and, where there is one, the proxy. */
+export function createAgent(options: ConnectorOptions): OutboundAgent {
+  const { connect, isTunnelling } = createConnector(options)
+  const agent = new Agent({
+    connect,
     // HTTP/1.1 only: giving up a connection then harms no other request.
     allowH2: false,
     // The wall-clock limit covers both, and more exactly.
     headersTimeout: 0,
     bodyTimeout: 0,
   })
+  return Object.assign(agent, { isTunnelling })
 }
 
 /** Never rejects. Takes `timeoutMs` and `BODY_PATIENCE_MS` at most; follows no redirect. */
-export async function post(agent: Agent, request: Post, signal: AbortSignal): Promise<Answer | Failed> {
+export async function post(agent: OutboundAgent, request: Post, signal: AbortSignal): Promise<Answer | Failed> {
   const { url, headers, body, timeoutMs, keepBytes = MAX_RESPONSE_BYTES } = request
   const limit = new AbortController()
   let timer = setTimeout(() => limit.abort(), timeoutMs)
@@ -63,6 +69,7 @@ export async function post(agent: Agent, request: Post, signal: AbortSignal): Pr
     return { kind: 'answer', status: answer.statusCode, retryAfter, body: await readStart(answer.body, keepBytes) }
   } catch (error) {
     if (signal.aborted) return failed('aborted', 'The hub ended the attempt before an answer had come.')
+    if (limit.signal.aborted && agent.isTunnelling(url)) return failureOf(new TunnelError('TUNNEL_TIMEOUT'))
     if (limit.signal.aborted) return failed('timeout', `No answer came within ${timeoutMs} ms.`)
     return failureOf(error)
   } finally {

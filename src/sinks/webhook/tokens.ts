@@ -3,11 +3,10 @@
 // those that come meanwhile wait for the same answer, each no longer than its own time-out. The token endpoint is called over the
 // same guarded connections as a receiver. Tokens are held in memory only.
 import { LRUCache } from 'lru-cache'
-import type { Agent } from 'undici'
 import { messageOf } from '../../base/errors.ts'
 import { tokenIn } from '../../base/client-credentials.ts'
 import { failed, type Failed } from './failures.ts'
-import { post, type Answer } from './post.ts'
+import { post, type Answer, type OutboundAgent } from './post.ts'
 
 /** Everything about one set of credentials that does not change. */
 export interface TokenGrant {
@@ -37,12 +36,12 @@ const MAX_LIFETIME_MS = 24 * 3_600_000
 const MAX_MARGIN_MS = 30_000
 
 export class Tokens {
-  readonly #agent: Agent
+  readonly #agent: OutboundAgent
   readonly #held = new LRUCache<string, Token>({ max: MAX_TOKENS })
   readonly #fetching = new Map<string, Promise<Token | Failed>>()
   readonly #closing = new AbortController()
 
-  constructor(agent: Agent) {
+  constructor(agent: OutboundAgent) {
     this.#agent = agent
   }
 
@@ -103,7 +102,7 @@ function tokenOf(answer: Answer, now: number): Token | Failed {
 /** What a delivery failed for, when it was the call of its token endpoint that failed. */
 function ofEndpoint(failure: Failed): Failed {
   const { errorClass, detail } = failure
-  if (errorClass === 'internal' || errorClass === 'aborted') return failure
+  if (['internal', 'aborted', 'proxy', 'tunnel'].includes(errorClass)) return failure
   if (errorClass === 'refused_address') return failed(errorClass, `Of the token endpoint: ${detail}`)
   return failed('auth_failed', `The token endpoint gave no token: ${detail.charAt(0).toLowerCase()}${detail.slice(1)}`)
 }

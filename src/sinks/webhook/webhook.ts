@@ -1,6 +1,5 @@
 // The webhook sink: one signed HTTP POST for each attempt. Success is a 2xx whose headers arrive within the destination's
 // time-out; everything else is a failure with its class, and nothing is ever thrown at the caller.
-import type { Agent } from 'undici'
 import { messageOf } from '../../base/errors.ts'
 import type { Log } from '../../base/log.ts'
 import type { AttemptRequest, Destination, Outcome, ProbeRequest, Sink } from '../sink.ts'
@@ -10,7 +9,7 @@ import { encodeEvent } from './cloudevents.ts'
 import type { ConnectorOptions } from './connector.ts'
 import { failed, type Failed } from './failures.ts'
 import { messageHeaders, type WebhookMessage } from './headers.ts'
-import { createAgent, post, type Answer, type Post } from './post.ts'
+import { createAgent, post, type Answer, type OutboundAgent, type Post } from './post.ts'
 import { createPreparation, type Prepared } from './prepare.ts'
 import { Tokens, type TokenGrant } from './tokens.ts'
 import { createRedaction, withoutSecret } from './redaction.ts'
@@ -26,7 +25,7 @@ export interface WebhookSinkOptions extends ConnectorOptions {
 interface Webhook {
   log: Log
   userAgent: string
-  agent: Agent
+  agent: OutboundAgent
   clients: ClientAgents
   tokens: Tokens
   prepare: (destination: Destination) => Prepared | Failed

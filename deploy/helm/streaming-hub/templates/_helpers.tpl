@@ -104,7 +104,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- range $name, $ref := $root.Values.secretRefs }}
 {{- if and $ref.name (not (and (eq $name "KEK") (ne $root.Values.config.KEK_SOURCE "env"))) }}
-- name: {{ ternary $root.Values.config.KEK_REF (printf "STREAMING_HUB_%s" $name) (eq $name "KEK") }}
+- name: {{ if eq $name "KEK" }}{{ $root.Values.config.KEK_REF }}{{ else if eq $name "HTTPS_PROXY" }}HTTPS_PROXY{{ else }}STREAMING_HUB_{{ $name }}{{ end }}
   valueFrom:
     secretKeyRef: { name: {{ $ref.name | quote }}, key: {{ $ref.key | quote }} }
 {{- end }}
