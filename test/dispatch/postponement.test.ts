@@ -11,7 +11,7 @@ import { manualClock } from '../support/clock.ts'
 import { testDatabase, type TestDatabase } from '../support/database.ts'
 import { drain, testDispatcher } from '../support/dispatch.ts'
 import { anEvent, arrive, insertSubscription, type SubscriptionFixture } from '../support/fixtures.ts'
-import { scriptedSink } from '../support/scripted-sink.ts'
+import { delivered, failed, scriptedSink } from '../support/scripted-sink.ts'
 
 const clock = manualClock()
 const HOUR = 3_600_000
@@ -188,4 +188,34 @@ test('a half-open breaker whose probe was postponed lets another one through', a
   await wait(dispatcher, 60_000)
   assert.equal(sink.attempts.length, 1)
   assert.equal((await one<{ state: string }>('select state from destination')).state, 'closed')
+})
+
+test('a proxy of the hub that cannot be used is no attempt either: all waits, unharmed, and is delivered when it is back', async () => {
+  const { sink, lines, metrics, dispatcher } = setUp(async () => null)
+  await database.pool.query('truncate delivery_history')
+  sink.script = () => failed({ errorClass: 'proxy', status: null })
+  await queue(3, { retrySchedule: [0] })
+  await drain(dispatcher)
+  clock.advance(200 * HOUR)
+  await wait(dispatcher, 120_000)
+  const { attempts, queued, counted, breaker, streak, enabled, finished } =
+    await one<Record<string, unknown>>(untouched)
+  assert.deepEqual([attempts, queued, counted, breaker, streak, enabled, finished], [0, 3, 0, 'closed', null, true, 0])
+  assert.equal(lines.filter(({ msg }) => msg === 'deliveries are postponed').length, 1)
+  assert.deepEqual((await metrics.postponed.get()).values[0]?.labels, { reason: 'proxy' })
+
+  sink.script = () => delivered
+  await wait(dispatcher, 60_000)
+  assert.equal((await one<{ finished: number }>(untouched)).finished, 3)
+  await database.pool.query('truncate delivery_history')
+})
+
+test('a tunnel that does not come about uses up a step and moves the breaker, and never the streak', async () => {
+  const { sink, dispatcher } = setUp(async () => null)
+  sink.script = () => failed({ errorClass: 'tunnel', status: null })
+  await queue(6, { retrySchedule: [0] })
+  await drain(dispatcher)
+  const { attempts, breaker, streak, enabled } = await one<Record<string, unknown>>(untouched)
+  assert.deepEqual([attempts, breaker, streak, enabled], [5, 'open', null, true])
+  await database.pool.query('truncate delivery_history')
 })
