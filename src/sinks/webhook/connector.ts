@@ -24,7 +24,7 @@ export interface Connector {
   /** A refused address fails with the code `ERR_IP_BLOCKED` before anything is sent to it. */
   connect: buildConnector.connector
   /** Whether the proxy is being asked for a tunnel to this origin. */
-  isTunnelling(origin: URL): boolean
+  isTunnelling: (origin: URL) => boolean
 }
 
 export function createConnector(options: ConnectorOptions): Connector {

@@ -159,8 +159,6 @@ describe('a failure through a proxy', () => {
 })
 
 test('what is connected to without a proxy is named by host, domain, port or star', () => {
-  const serves = (except: string, host: string, port = '443'): boolean =>
-    createProxy({ url: 'http://127.0.0.1:1', except: [except] }, async () => []).serves(host, port)
   for (const [except, host, port] of [
     ['hooks.example', 'hooks.example'],
     ['HOOKS.example', 'hooks.EXAMPLE'],
@@ -184,6 +182,10 @@ test('what is connected to without a proxy is named by host, domain, port or sta
   ] as const)
     assert.equal(serves(except, host), true, `${except} ${host}`)
 })
+
+function serves(except: string, host: string, port = '443'): boolean {
+  return createProxy({ url: 'http://127.0.0.1:1', except: [except] }, async () => []).serves(host, port)
+}
 
 const options: WebhookSinkOptions = {
   allowPrivate: false,
