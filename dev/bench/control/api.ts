@@ -22,9 +22,6 @@ export async function controlPlane(pool: Pool): Promise<{ origin: string; stop()
   const arrivals = new Arrivals({ db: pool, clock })
   const apiKeys = new ApiKeys({ pool, clock, log: silentLog })
   const limit = { name: 'none', max: 2, windowMs: 1_000 }
-  const notMeasured = (): never => {
-    throw new Error('this is not measured')
-  }
   const deps: ControlDeps = {
     listen: { host: '127.0.0.1', port: 0 },
     log: silentLog,
@@ -63,4 +60,8 @@ export async function controlPlane(pool: Pool): Promise<{ origin: string; stop()
   await server.start()
   const { host, port } = server.address()
   return { origin: `http://${host}:${port}`, stop: async () => await server.stop(AbortSignal.timeout(5_000)) }
+}
+
+function notMeasured(): never {
+  throw new Error('this is not measured')
 }
