@@ -54,6 +54,7 @@ import { createReconciler } from './stream/reconciler.ts'
 import type { Reconciler } from './stream/reconciler.ts'
 import type { Stream } from './stream/stream.ts'
 import { deadLetterSource, factSource } from './stream/topics.ts'
+import { catalogChore } from './upkeep/catalog.ts'
 import { watchBacklog } from './upkeep/backlog.ts'
 import {
   alignChore,
@@ -460,6 +461,7 @@ function createUpkeep(
       }),
       expiredSecretsChore(),
       backlog.chore,
+      catalogChore(),
     ],
   })
 }

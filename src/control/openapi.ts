@@ -2,6 +2,7 @@
 import type { SwaggerOptions } from '@fastify/swagger'
 import type { Scope } from './auth/principal.ts'
 import { ApiKeyCreated, ApiKeySchema } from './schemas/api-key.ts'
+import { CatalogEntrySchema } from './schemas/catalog.ts'
 import { ProblemSchema } from './schemas/common.ts'
 import { AttemptSchema, DeadLetterSchema, DeliveryDetail, DeliverySchema } from './schemas/delivery.ts'
 import { EventSchema, Explanation, IngestVerdict, PulledEventSchema } from './schemas/event.ts'
@@ -76,6 +77,7 @@ const NAMED = [
   ApiKeySchema,
   AttemptSchema,
   BreakerSchema,
+  CatalogEntrySchema,
   DeadLetterSchema,
   DeliveryDetail,
   DeliverySchema,

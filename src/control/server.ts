@@ -12,6 +12,7 @@ import { DOCS_PREFIX, openApiOptions } from './openapi.ts'
 import { PRESSURE, refuseUnderPressure, type Pressure } from './overload.ts'
 import { apiKeyRoutes, type ApiKeyRouteDeps } from './routes/api-keys.ts'
 import { breakerRoutes } from './routes/breakers.ts'
+import { catalogRoutes } from './routes/catalog.ts'
 import { deliveryRoutes } from './routes/deliveries.ts'
 import { eventRoutes, type EventRouteDeps } from './routes/events.ts'
 import { healthRoutes, type ReadinessCheck } from './routes/health.ts'
@@ -93,6 +94,7 @@ async function addRoutes(
   replayRoutes(api, deps)
   eventRoutes(api, deps)
   pullRoutes(api, deps)
+  catalogRoutes(api, deps)
   quarantineRoutes(api, deps)
   producerDeadLetterRoutes(api, deps)
   operatorRoutes(api, deps)
