@@ -69,14 +69,15 @@ test('types are shown with how often and when they were seen, their majors, and 
   assertProblem(await control.call({ url: '/v1/catalog?cursor=x', tenant: 'acme' }), 400, 'invalid_request')
 })
 
+const shapeOf = (data: unknown): unknown => structureOf({ attributes: {}, data: Buffer.from(JSON.stringify(data)) })
+
 test('a structure is bounded, and holds no value and no name that may be one', () => {
-  const of = (data: unknown): unknown => structureOf({ attributes: {}, data: Buffer.from(JSON.stringify(data)) })
-  assert.deepEqual(of({ '4711': 'x', 'a b': 1, account_id: 'x', address1: 'x' }), {
+  assert.deepEqual(shapeOf({ '4711': 'x', 'a b': 1, account_id: 'x', address1: 'x' }), {
     string: 0,
     account_id: 'string',
     address1: 'string',
   })
-  const wide = of(
+  const wide = shapeOf(
     Object.fromEntries(
       Array.from({ length: 26 ** 2 }, (_, n) => [
         `k_${String.fromCharCode(97 + (n % 26), 97 + Math.floor(n / 26))}`,
