@@ -40,6 +40,7 @@ const OF_TYPE: Record<string, string> = {
   bytea: 'uuid_send(gen_random_uuid())',
   'timestamp with time zone': 'now()',
   'text[]': "'{}'",
+  'integer[]': "'{}'",
   'uuid[]': "'{}'",
 }
 
