@@ -24,6 +24,7 @@ import { ReplayCountSchema, ReplaySchema } from './schemas/replay.ts'
 import { SingletonSchema } from './schemas/singleton.ts'
 import { SubscriptionHealthSchema } from './schemas/subscription-health.ts'
 import { TestResult } from './schemas/test-delivery.ts'
+import { SubscriptionChangeSchema } from './schemas/subscription-history.ts'
 import { SecretRotated, SubscriptionCreated, SubscriptionSchema, VerificationSchema } from './schemas/subscription.ts'
 
 /** Everything under it is the documentation's own, and public. */
@@ -98,6 +99,7 @@ const NAMED = [
   ReplaySchema,
   SecretRotated,
   SingletonSchema,
+  SubscriptionChangeSchema,
   SubscriptionCreated,
   SubscriptionHealthSchema,
   SubscriptionSchema,

@@ -25,6 +25,7 @@ import { replayRoutes } from './routes/replays.ts'
 import { singletonRoutes, type SingletonDeps } from './routes/singletons.ts'
 import { subscriptionActionRoutes } from './routes/subscription-actions.ts'
 import { subscriptionHealthRoutes, type SubscriptionHealthDeps } from './routes/subscription-health.ts'
+import { subscriptionHistoryRoutes } from './routes/subscription-history.ts'
 import { subscriptionRoutes } from './routes/subscriptions.ts'
 import { testDeliveryRoutes, type TestDeliveryRouteDeps } from './routes/test-deliveries.ts'
 import { Verification, type VerificationDeps } from './verification.ts'
@@ -90,6 +91,7 @@ async function addRoutes(
   subscriptionActionRoutes(api, deps)
   subscriptionHealthRoutes(api, deps)
   testDeliveryRoutes(api, deps)
+  subscriptionHistoryRoutes(api, deps)
   deliveryRoutes(api, deps)
   replayRoutes(api, deps)
   eventRoutes(api, deps)

@@ -3,6 +3,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../base/clock.ts'
 import { HubError } from '../base/errors.ts'
+import type { Actor } from '../event/actor.ts'
 import type { Subscription } from '../event/subscription.ts'
 import { secretPlaces } from '../event/sink-secrets.ts'
 import { SIGNING_SECRET } from '../secrets/secrets.ts'
@@ -18,10 +19,12 @@ import {
   saveSinkSecrets,
   updateSubscription,
 } from '../store/subscriptions.ts'
+import { insertChange, type ChangeKind } from '../store/subscription-history.ts'
 import type { TenantDatabase } from '../store/tenant.ts'
 import { insist, NO_CONDITIONS, type Conditions } from './preconditions.ts'
 import type { IssuedSecret, Sealing } from './sealing.ts'
 import type { NewSecret } from './sink-secrets.ts'
+import { fieldChanges } from './subscription-changes.ts'
 import type { SinkRules, SubscriptionDraft, Wish } from './subscription-draft.ts'
 
 /** A request carries a signature for each live secret: of v1 alone, 5 × 68 bytes. */
@@ -36,7 +39,7 @@ export interface SubscriptionDeps {
 /** Stores a new subscription, not verified yet, under the id that its secret was issued for. */
 export async function createSubscription(
   db: TenantDatabase,
-  { wish, issued }: { wish: Wish; issued: IssuedSecret },
+  { wish, issued, by }: { wish: Wish; issued: IssuedSecret; by: Actor },
   deps: SubscriptionDeps,
 ): Promise<Subscription> {
   const now = new Date(deps.clock.now())
@@ -54,13 +57,16 @@ export async function createSubscription(
   }
   await insertSubscription(db, { subscription, secret: { field: SIGNING_SECRET, sealed: issued.sealed } })
   if (wish.secrets.length > 0) await keepSinkSecrets(db, { subscription, secrets: wish.secrets }, deps)
+  const changes = fieldChanges(null, subscription)
+  await insertChange(db, { subscriptionId: subscription.id, version: 1, what: 'created', at: now, by, changes })
   return subscription
 }
 
-/** Which one is to be changed, and in which version. */
+/** Which one is to be changed, in which version, and by whom. */
 export interface Target {
   id: string
   conditions: Conditions
+  by: Actor
 }
 
 /** Throws `not_found`. */
@@ -77,15 +83,18 @@ export async function editSubscription(
   { wishOf, ...target }: Target & { wishOf: (current: Subscription) => Wish },
   deps: SubscriptionDeps,
 ): Promise<Subscription> {
-  const decide = async (current: Subscription): Promise<Subscription> => {
+  const decide = async (current: Subscription): Promise<Decision> => {
     const { draft, secrets } = wishOf(current)
-    if (secrets.length === 0 && isAsItWas(current, draft)) return current
+    if (secrets.length === 0 && isAsItWas(current, draft)) return { next: current }
     const subscription = edited(current, draft)
     const hadSecrets = secretPlaces(current.sink).length > 0
     if (hadSecrets || secrets.length > 0) await keepSinkSecrets(db, { subscription, secrets }, deps)
-    return subscription
+    const brought = secretPlaces(subscription.sink).filter((place) =>
+      secrets.some(({ field }) => field === place.field),
+    )
+    return { next: subscription, replaced: brought.map(({ path }) => `/sink${path}`) }
   }
-  return await change(db, { ...target, decide }, deps)
+  return await change(db, { ...target, what: 'updated', decide }, deps)
 }
 
 /**
@@ -98,7 +107,8 @@ export async function pauseSubscription(
   deps: SubscriptionDeps,
 ): Promise<Subscription> {
   const now = new Date(deps.clock.now())
-  return await change(db, { ...target, decide: (current) => paused(current, reason, now) }, deps)
+  const decide = (current: Subscription): Decision => ({ next: paused(current, reason, now) })
+  return await change(db, { ...target, what: 'paused', decide }, deps)
 }
 
 /** Switches it on, whoever had switched it off, and forgets its failure streak. Throws `not_found`, `precondition_failed`. */
@@ -107,7 +117,7 @@ export async function resumeSubscription(
   target: Target,
   deps: SubscriptionDeps,
 ): Promise<Subscription> {
-  return await change(db, { ...target, decide: resumed }, deps)
+  return await change(db, { ...target, what: 'resumed', decide: (current) => ({ next: resumed(current) }) }, deps)
 }
 
 /**
@@ -116,15 +126,16 @@ export async function resumeSubscription(
  */
 export async function recordProbe(
   db: TenantDatabase,
-  { probed, worked }: { probed: Subscription; worked: boolean },
+  { probed, worked, by }: { probed: Subscription; worked: boolean; by: Actor },
   deps: SubscriptionDeps,
 ): Promise<{ subscription: Subscription; recorded: boolean }> {
   let recorded = false
-  const decide = (current: Subscription): Subscription => {
+  const decide = (current: Subscription): Decision => {
     recorded = JSON.stringify(current.sink) === JSON.stringify(probed.sink)
-    return recorded ? afterProbe(current, worked) : current
+    return { next: recorded ? afterProbe(current, worked) : current }
   }
-  const subscription = await change(db, { id: probed.id, conditions: NO_CONDITIONS, decide }, deps)
+  const what = worked ? verificationKind : 'verification_failed'
+  const subscription = await change(db, { id: probed.id, conditions: NO_CONDITIONS, by, what, decide }, deps)
   return { subscription, recorded }
 }
 
@@ -134,50 +145,65 @@ export async function recordProbe(
  */
 export async function rotateSigningSecret(
   db: TenantDatabase,
-  { id, conditions, issued, overlapMs }: Target & { issued: IssuedSecret; overlapMs: number },
+  { issued, overlapMs, ...target }: Target & { issued: IssuedSecret; overlapMs: number },
   deps: SubscriptionDeps,
 ): Promise<{ subscription: Subscription; oldUntil: Date }> {
   const now = new Date(deps.clock.now())
   const oldUntil = new Date(now.getTime() + overlapMs)
+  const { id } = target
   const { sealed } = issued
   const rotation = { subscriptionId: id, field: SIGNING_SECRET, sealed, now, oldUntil, oldOnes: MAX_OLD_SECRETS }
-  const decide = async (current: Subscription): Promise<Subscription> => {
+  const decide = async (current: Subscription): Promise<Decision> => {
     await rotateSecret(db, rotation)
-    return { ...current }
+    return { next: { ...current }, replaced: ['/signing_secret'] }
   }
-  const subscription = await change(db, { id, conditions, decide }, deps)
+  const subscription = await change(db, { ...target, what: 'secret_rotated', decide }, deps)
   return { subscription, oldUntil }
 }
 
 /** From here on it matches nothing and is not found; what is queued for it is cancelled by and by. Throws `not_found`, `precondition_failed`. */
 export async function deleteSubscription(
   db: TenantDatabase,
-  { id, conditions }: Target,
+  { id, conditions, by }: Target,
   { clock }: Pick<SubscriptionDeps, 'clock'>,
 ): Promise<void> {
   const current = (await lockSubscription(db, id)) ?? notFound()
   insist(current, conditions)
-  await markDeleted(db, { id: current.id, now: new Date(clock.now()) })
+  const now = new Date(clock.now())
+  await markDeleted(db, { id: current.id, now })
+  const version = current.version + 1
+  await insertChange(db, { subscriptionId: current.id, version, what: 'deleted', at: now, by, changes: [] })
   await renewLane(db, { subscriptionId: current.id, freshStart: false })
   await wakeLanes(db, [current.id])
 }
 
+interface Decision {
+  /** The very object that was given when there is nothing to change. */
+  next: Subscription
+  /** Where secrets have taken the place of others, by JSON pointers. */
+  replaced?: readonly string[]
+}
+
 interface Change extends Target {
-  /** Answers the very object that it was given when there is nothing to change. */
-  decide: (current: Subscription) => Subscription | Promise<Subscription>
+  what: ChangeKind | ((before: Subscription, after: Subscription) => ChangeKind)
+  decide: (current: Subscription) => Decision | Promise<Decision>
 }
 
 async function change(
   db: TenantDatabase,
-  { id, conditions, decide }: Change,
+  { id, conditions, by, what, decide }: Change,
   { clock }: Pick<SubscriptionDeps, 'clock'>,
 ): Promise<Subscription> {
   const current = (await lockSubscription(db, id)) ?? notFound()
   insist(current, conditions)
   const decided = await decide(current)
-  if (decided === current) return current
-  const next = { ...decided, version: current.version + 1, updatedAt: new Date(clock.now()) }
+  if (decided.next === current) return current
+  const at = new Date(clock.now())
+  const next = { ...decided.next, version: current.version + 1, updatedAt: at }
   await updateSubscription(db, next)
+  const kind = typeof what === 'string' ? what : what(current, next)
+  const changes = fieldChanges(current, next, decided.replaced)
+  await insertChange(db, { subscriptionId: next.id, version: next.version, what: kind, at, by, changes })
   if (next.destinationKey !== current.destinationKey) await insertDestination(db, next.destinationKey)
   await renewLane(db, { subscriptionId: next.id, freshStart: next.enabled && !current.enabled })
   // Also when nothing can be sent now: the next claim finds that out, and puts the lane where it belongs.
@@ -221,6 +247,10 @@ function afterProbe(current: Subscription, worked: boolean): Subscription {
   const isDisabledByHub = disabledReason !== null && !disabledByOwner
   if (verificationState === 'active' && !isDisabledByHub) return current
   return { ...current, verificationState: 'active', ...(isDisabledByHub && { enabled: true, ...NOT_DISABLED }) }
+}
+
+function verificationKind(before: Subscription, after: Subscription): ChangeKind {
+  return after.enabled && !before.enabled ? 'enabled_by_verification' : 'verified'
 }
 
 /** Of a sink without secrets none stay. */

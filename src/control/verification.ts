@@ -1,6 +1,7 @@
 // Verification: a probe of the destination, and what its outcome changes. `verify` waits for it; `begin` lets it go on behind an
 // answer that must not wait, such as that of a creation, which shows the secret that the receiver does not know yet.
 import { HubError, messageOf } from '../base/errors.ts'
+import type { Actor } from '../event/actor.ts'
 import type { Log } from '../base/log.ts'
 import type { Subscription } from '../event/subscription.ts'
 import type { Outcome } from '../sinks/sink.ts'
@@ -18,11 +19,12 @@ export interface VerificationDeps extends SubscriptionDeps {
   probe(subscription: Subscription, signal: AbortSignal): Promise<Outcome>
 }
 
-/** Which subscription, whose, and in which version when the probe begins. */
+/** Which subscription, whose, in which version when the probe begins, and who asks. */
 interface Verified {
   tenantId: string
   id: string
   conditions?: Conditions
+  by: Actor
 }
 
 export class Verification {
@@ -46,7 +48,7 @@ export class Verification {
     const outcome = await this.#deps.probe(probed, this.#stopping.signal)
     this.#goOn()
     if (outcome.kind === 'failed' && outcome.errorClass === 'proxy') throw new HubError('unavailable', outcome.detail)
-    const found = { probed, worked: outcome.kind === 'delivered' }
+    const found = { probed, by: object.by, worked: outcome.kind === 'delivered' }
     const { subscription, recorded } = await asTenant(object, (db) => recordProbe(db, found, this.#deps))
     if (!recorded) throw new HubError('conflict', 'The sink was changed while it was probed; verify again.')
     return { outcome, subscription }

@@ -1,5 +1,7 @@
 // Failure streaks that may have lasted too long, and switching their subscriptions off.
+import { HUB } from '../event/actor.ts'
 import type { Pool } from './pool.ts'
+import type { FieldChange } from './subscription-history.ts'
 import { transaction } from './transaction.ts'
 
 /** A lane's open failure streak; times in epoch ms. */
@@ -32,7 +34,7 @@ where l.first_failure_at <= $1 and l.last_failure_at - l.first_failure_at >= $2:
 order by l.first_failure_at limit 1000`
 
 /**
- * Switches a subscription off for `reason`, unless its streak has changed meanwhile: one success is enough to keep it. Touches
+ * Switches a subscription off for `reason`, and writes that into its history, unless its streak has changed meanwhile: one success is enough to keep it. Touches
  * `enabled` alone, never the verification. Answers whether it did.
  */
 export async function disableForStreak(
@@ -43,12 +45,16 @@ export async function disableForStreak(
   return transaction(pool, async (client) => {
     const locked = await client.query(LOCK_ENABLED, [streak.subscriptionId])
     if (locked.rowCount === 0) return false
+    const [first, last] = [new Date(streak.firstFailureAt), new Date(streak.lastFailureAt)]
+    const by = [HUB.kind, HUB.id, HUB.name]
     const values = [
       streak.subscriptionId,
-      new Date(streak.firstFailureAt),
-      new Date(streak.lastFailureAt),
+      first,
+      last,
       off.reason,
       off.now,
+      ...by,
+      JSON.stringify(changesOf(off.reason)),
     ]
     const { rowCount } = await client.query({ name: 'disable_for_streak', text: DISABLE_FOR_STREAK, values })
     return rowCount === 1
@@ -62,6 +68,17 @@ with unchanged as (
   update lane set version = version + 1, wake_gen = wake_gen + 1
   where subscription_id = $1 and date_trunc('milliseconds', first_failure_at) = $2 and date_trunc('milliseconds', last_failure_at) = $3
   returning subscription_id, version
+), disabled as (
+  update subscription s set enabled = false, disabled_reason = $4, disabled_at = $5, version = u.version, updated_at = $5
+  from unchanged u where s.id = u.subscription_id
+  returning s.id, s.version, s.tenant_id
 )
-update subscription s set enabled = false, disabled_reason = $4, disabled_at = $5, version = u.version, updated_at = $5
-from unchanged u where s.id = u.subscription_id`
+insert into subscription_change (subscription_id, version, tenant_id, what, at, by_kind, by_id, by_name, changes)
+select id, version, tenant_id, 'auto_disabled', $5, $6, $7, $8, $9 from disabled`
+
+function changesOf(reason: string): FieldChange[] {
+  return [
+    { field: '/enabled', old: true, new: false },
+    { field: '/disabled_reason', old: null, new: reason },
+  ]
+}

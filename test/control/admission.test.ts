@@ -37,7 +37,7 @@ const keys: Authenticator = {
     if (tenantId === undefined || name === undefined || tenantId === 'wrong')
       throw new HubError('unauthenticated', 'The key is not known.')
     const scopes = new Set(SCOPES.filter((each) => scope === undefined || each === scope))
-    return { tenantId, isConfined: false, name, scopes }
+    return { kind: 'api_key', id: name, tenantId, isConfined: false, name, scopes }
   },
 }
 

@@ -71,6 +71,7 @@ describe('the API’s document', () => {
       'DELETE /v1/subscriptions/{id}',
       'POST /v1/subscriptions/{id}/verify',
       'POST /v1/subscriptions/{id}/rotate-secret',
+      'GET /v1/subscriptions/{id}/history',
       'POST /v1/subscriptions/{id}/pause',
       'POST /v1/subscriptions/{id}/resume',
       'GET /v1/subscriptions/{id}/deliveries',

@@ -169,6 +169,8 @@ const anybody: Authenticator = {
     tenantId: String(headers['x-tenant-id']),
     isConfined: false,
     scopes: new Set(SCOPES),
+    kind: 'local',
+    id: 'anybody',
     name: 'anybody',
   }),
 }

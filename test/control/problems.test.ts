@@ -130,7 +130,7 @@ const accepting = (name: string, scopes: string[]): Authenticator => ({
   name,
   authenticate: async ({ headers }) =>
     headers.authorization === name
-      ? { tenantId: 'acme', isConfined: false, name, scopes: new Set(scopes) as never }
+      ? { kind: 'api_key', id: name, tenantId: 'acme', isConfined: false, name, scopes: new Set(scopes) as never }
       : null,
 })
 

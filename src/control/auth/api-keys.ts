@@ -121,6 +121,7 @@ function isActive({ revokedAt, expiresAt }: StoredApiKey, now: number): boolean 
   return revokedAt === null && (expiresAt === null || expiresAt.getTime() > now)
 }
 
-function principalOf({ tenantId, scopes, prefix }: StoredApiKey): Principal {
-  return { tenantId, isConfined: tenantId !== null, scopes: new Set(scopes.filter(isScope)), name: shownPrefix(prefix) }
+function principalOf({ id, tenantId, scopes, prefix }: StoredApiKey): Principal {
+  const actor = { kind: 'api_key', id, name: shownPrefix(prefix) } as const
+  return { ...actor, tenantId, isConfined: tenantId !== null, scopes: new Set(scopes.filter(isScope)) }
 }

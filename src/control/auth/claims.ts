@@ -1,4 +1,5 @@
 // What the claims of a token that was found valid say of its bearer.
+import { createHash } from 'node:crypto'
 import type { JWTPayload } from 'jose'
 import { HubError } from '../../base/errors.ts'
 import { isTenantId } from '../../event/tenant-id.ts'
@@ -23,4 +24,13 @@ export function scopesOf({ scope, scp }: JWTPayload): ReadonlySet<Scope> {
 /** The subject, cut to what a log line takes; null where there is none. */
 export function subjectOf({ sub }: JWTPayload): string | null {
   return typeof sub === 'string' && sub !== '' ? sub.slice(0, MAX_NAME).toWellFormed() : null
+}
+
+/** Tells the bearer from all others: by its subject, or else by the token. Never a credential. */
+export function callerIdOf(claims: JWTPayload, token: string): string {
+  const { sub } = claims
+  const subject = subjectOf(claims)
+  if (subject !== null && subject === sub) return subject
+  const text = typeof sub === 'string' && sub !== '' ? sub : token
+  return `sha256:${createHash('sha256').update(text).digest('base64url')}`
 }

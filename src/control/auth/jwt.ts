@@ -9,7 +9,7 @@ import { HubError, messageOf } from '../../base/errors.ts'
 import type { Troubles } from '../../base/troubles.ts'
 import type { Authenticator } from './authenticate.ts'
 import { bearerToken, uncheckedClaims } from './bearer.ts'
-import { scopesOf, subjectOf, tenantOf } from './claims.ts'
+import { callerIdOf, scopesOf, subjectOf, tenantOf } from './claims.ts'
 
 export interface JwtSettings {
   jwksUrl: string
@@ -56,7 +56,8 @@ export function jwtAuthenticator(settings: JwtSettings, { clock, troubles }: Jwt
       if (token === null || uncheckedClaims(token)?.iss !== issuer) return null
       const claims = await verify(token)
       const tenantId = tenantOf(claims, tenantClaim)
-      return { tenantId, isConfined: tenantId !== null, scopes: scopesOf(claims), name: subjectOf(claims) ?? 'a token' }
+      const actor = { kind: 'jwt', id: callerIdOf(claims, token), name: subjectOf(claims) ?? 'a token' } as const
+      return { ...actor, tenantId, isConfined: tenantId !== null, scopes: scopesOf(claims) }
     },
   }
 }

@@ -16,6 +16,8 @@ export function localAuthenticator({ defaultTenantId }: { defaultTenantId: strin
       tenantId: tenantOf(headers) ?? defaultTenantId,
       isConfined: false,
       scopes: new Set(SCOPES),
+      kind: 'local',
+      id: 'local',
       name: 'local',
     }),
   }

@@ -8,7 +8,7 @@ import { HubError, messageOf } from '../../base/errors.ts'
 import type { Troubles } from '../../base/troubles.ts'
 import type { Authenticator } from './authenticate.ts'
 import { bearerToken, uncheckedClaims } from './bearer.ts'
-import { subjectOf, tenantOf } from './claims.ts'
+import { callerIdOf, subjectOf, tenantOf } from './claims.ts'
 import type { Scope } from './principal.ts'
 
 export interface PluginSettings {
@@ -46,6 +46,8 @@ export function pluginAuthenticator(settings: PluginSettings, deps: PluginDeps):
         tenantId: named ?? settings.defaultTenantId,
         isConfined: named !== null,
         scopes: new Set([scope]),
+        kind: 'plugin',
+        id: callerIdOf(claims, token),
         name: subject ?? 'a token',
       }
     },

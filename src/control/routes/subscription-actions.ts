@@ -57,8 +57,9 @@ function addVerify(api: Api, { verification }: SubscriptionRouteDeps): void {
       response: { 200: refer(VerificationSchema) },
     },
     handler: async (request, reply) => {
-      const { tenantId } = callerOf(request)
-      const object = { tenantId, id: request.params.id, conditions: conditionsOf(request.headers) }
+      const by = callerOf(request)
+      const conditions = conditionsOf(request.headers)
+      const object = { tenantId: by.tenantId, id: request.params.id, conditions, by }
       const { outcome, subscription } = await verification.verify(object)
       reply.header('etag', entityTag(subscription))
       const failure = outcome.kind === 'failed' ? outcome : null
@@ -93,13 +94,12 @@ function addRotateSecret(api: Api, deps: SubscriptionRouteDeps): void {
       request.body ??= {}
     },
     handler: async (request, reply) => {
-      const { tenantId } = callerOf(request)
-      const target = { id: request.params.id, conditions: conditionsOf(request.headers) }
+      const by = callerOf(request)
+      const { tenantId } = by
+      const target = { id: request.params.id, conditions: conditionsOf(request.headers), by }
       const issued = await issueSigningSecret({ tenantId, subscriptionId: target.id }, deps.secrets)
       const rotation = { ...target, issued, overlapMs: durationMs(request.body.overlap ?? DEFAULT_OVERLAP) }
-      const { subscription, oldUntil } = await deps.asTenant({ tenantId }, (db) =>
-        rotateSigningSecret(db, rotation, deps),
-      )
+      const { subscription, oldUntil } = await deps.asTenant(by, (db) => rotateSigningSecret(db, rotation, deps))
       reply.header('etag', entityTag(subscription))
       return { signing_secret: issued.text, old_secrets_expire_at: oldUntil.toISOString() }
     },
@@ -129,9 +129,10 @@ then on: no verification enables it again.`,
       request.body ??= {}
     },
     handler: async (request, reply) => {
-      const target = { id: request.params.id, conditions: conditionsOf(request.headers) }
+      const by = callerOf(request)
+      const target = { id: request.params.id, conditions: conditionsOf(request.headers), by }
       const pause = { ...target, reason: request.body.reason ?? null }
-      const subscription = await deps.asTenant(callerOf(request), (db) => pauseSubscription(db, pause, deps))
+      const subscription = await deps.asTenant(by, (db) => pauseSubscription(db, pause, deps))
       reply.header('etag', entityTag(subscription))
       return viewSubscription(subscription)
     },
@@ -153,8 +154,9 @@ function addResume(api: Api, deps: SubscriptionRouteDeps): void {
       response: { 200: refer(SubscriptionSchema) },
     },
     handler: async (request, reply) => {
-      const target = { id: request.params.id, conditions: conditionsOf(request.headers) }
-      const subscription = await deps.asTenant(callerOf(request), (db) => resumeSubscription(db, target, deps))
+      const by = callerOf(request)
+      const target = { id: request.params.id, conditions: conditionsOf(request.headers), by }
+      const subscription = await deps.asTenant(by, (db) => resumeSubscription(db, target, deps))
       reply.header('etag', entityTag(subscription))
       return viewSubscription(subscription)
     },

@@ -57,14 +57,15 @@ function addCreate(api: Api, deps: SubscriptionRouteDeps): void {
       response: { 201: refer(SubscriptionCreated) },
     },
     handler: async (request, reply) => {
+      const by = callerOf(request)
       const wish = readWish(request.body, deps.sinkRules)
-      const { tenantId } = callerOf(request)
+      const { tenantId } = by
       const issued = await issueSigningSecret({ tenantId }, deps.secrets)
       const secrets = await sealAhead({ tenantId, ...issued }, wish.secrets, deps.secrets)
-      const subscription = await deps.asTenant({ tenantId }, (db) =>
-        createSubscription(db, { wish, issued }, { ...deps, secrets }),
+      const subscription = await deps.asTenant(by, (db) =>
+        createSubscription(db, { wish, issued, by }, { ...deps, secrets }),
       )
-      deps.verification.begin(subscription)
+      deps.verification.begin({ tenantId: by.tenantId, id: subscription.id, by })
       reply.code(201).headers({ location: `/v1/subscriptions/${subscription.id}`, etag: entityTag(subscription) })
       return { ...viewSubscription(subscription), signing_secret: issued.text }
     },
@@ -147,11 +148,11 @@ function addPatch(api: Api, deps: SubscriptionRouteDeps): void {
         moved = wish.draft.destinationKey !== current.destinationKey
         return wish
       }
-      const edit = { id: request.params.id, conditions: conditionsOf(request.headers), wishOf }
-      const caller = callerOf(request)
-      const secrets = await sealEdit(caller, { ...edit, touches: request.body.sink !== undefined }, deps)
-      const subscription = await deps.asTenant(caller, (db) => editSubscription(db, edit, { ...deps, secrets }))
-      if (moved) deps.verification.begin(subscription)
+      const by = callerOf(request)
+      const edit = { id: request.params.id, conditions: conditionsOf(request.headers), by, wishOf }
+      const secrets = await sealEdit(by, { ...edit, touches: request.body.sink !== undefined }, deps)
+      const subscription = await deps.asTenant(by, (db) => editSubscription(db, edit, { ...deps, secrets }))
+      if (moved) deps.verification.begin({ tenantId: by.tenantId, id: subscription.id, by })
       reply.header('etag', entityTag(subscription))
       return viewSubscription(subscription)
     },
@@ -183,8 +184,9 @@ function addDelete(api: Api, deps: SubscriptionRouteDeps): void {
       response: { 204: Type.Unsafe<undefined>({ type: 'null', description: 'Deleted' }) },
     },
     handler: async (request, reply) => {
-      const target = { id: request.params.id, conditions: conditionsOf(request.headers) }
-      await deps.asTenant(callerOf(request), (db) => deleteSubscription(db, target, deps))
+      const by = callerOf(request)
+      const target = { id: request.params.id, conditions: conditionsOf(request.headers), by }
+      await deps.asTenant(by, (db) => deleteSubscription(db, target, deps))
       return await reply.code(204).send()
     },
   })

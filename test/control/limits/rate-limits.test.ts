@@ -37,7 +37,7 @@ function rateLimits(given: Partial<RateLimitSettings> = {}) {
 }
 
 function key(tenantId: string, name: string): Principal {
-  return { tenantId, isConfined: false, name, scopes: new Set(SCOPES) }
+  return { kind: 'api_key', id: name, tenantId, isConfined: false, name, scopes: new Set(SCOPES) }
 }
 
 beforeEach(() => {

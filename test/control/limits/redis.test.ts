@@ -87,7 +87,8 @@ test('operators are served without it', async (t) => {
   const tiers = { relaxed: quota, default: quota, aggressive: quota }
   const limits = createRateLimits({ tiers, tenantFactor: 1, pull: quota, failedAuth: quota, failOpen: false }, one.deps)
   await redis.kill()
-  const caller = { tenantId: 'a', isConfined: false, name: 'one', scopes: new Set<never>() }
+  const who = { kind: 'api_key', id: 'one', name: 'one' } as const
+  const caller = { ...who, tenantId: 'a', isConfined: false, scopes: new Set<never>() }
   await assert.rejects(limits.count('default', caller, false), isUnavailable)
   assert.equal(allowed(await limits.count('default', caller, true)), 1)
 })
