@@ -119,7 +119,7 @@ describe('the history of a subscription', () => {
     assert.equal(await disable(id), true)
     assert.equal(await disable(id), false)
     await call('POST', `/v1/subscriptions/${id}/verify`)
-    const [enabled, disabled, ...before] = await historyOf(id)
+    const [enabled, disabled, ...earlier] = await historyOf(id)
     assert.equal(enabled?.what, 'enabled_by_verification')
     assert.equal(enabled.by.kind, 'api_key')
     assert.equal(disabled?.what, 'auto_disabled')
@@ -128,7 +128,7 @@ describe('the history of a subscription', () => {
       { field: '/enabled', old: true, new: false },
       { field: '/disabled_reason', old: null, new: 'broken' },
     ])
-    assert.equal(before.length, 2)
+    assert.equal(earlier.length, 2)
     control.probe.outcome = failed({ status: 503 })
     const { id: unreachable } = await subscribe(control, 'acme')
     control.probe.outcome = delivered
