@@ -10,7 +10,8 @@
 //       └────────────────────────────────────────────────────────────────────────────────────────┘
 //                                                                                       a success
 //
-// A failure while open is of an attempt that was in the air when it opened, and changes nothing: it must not lengthen the wait.
+// A failure while open, or while half open of another attempt than the probe, is of an attempt that was in the air when it opened, and
+// changes nothing: it must not lengthen the wait.
 
 export interface BreakerState {
   state: 'closed' | 'open' | 'half_open'
@@ -44,13 +45,13 @@ export function startProbe(breaker: BreakerState, until: number): BreakerState {
   return { ...breaker, state: 'half_open', blockedUntil: until }
 }
 
-/** The state after an attempt's outcome. `random` gives numbers in [0, 1). */
+/** The state after an attempt's outcome; `probe`: it was let through as such. `random` gives numbers in [0, 1). */
 export function afterOutcome(
   breaker: BreakerState,
-  outcome: { delivered: boolean; now: number; random: () => number },
+  outcome: { delivered: boolean; probe: boolean; now: number; random: () => number },
 ): BreakerState {
   if (outcome.delivered) return CLOSED
-  if (breaker.state === 'open') return breaker
+  if (breaker.state === 'open' || (breaker.state === 'half_open' && !outcome.probe)) return breaker
   const failed = { ...breaker, failures: breaker.failures + 1 }
   // A half-open one has had its five failures already: the probe's alone opens it again.
   return failed.failures < OPENS_AFTER_FAILURES ? failed : open(failed, outcome)

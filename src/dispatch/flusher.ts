@@ -166,9 +166,9 @@ export class Flusher {
   #afterOutcomes(breaker: BreakerRow, settlements: Settlement[], now: number): BreakerRow {
     return settlements
       .filter(({ destination }) => keyOf(destination) === keyOf(breaker))
-      .flatMap(({ attempts }) => attempts.filter(isKnown))
-      .reduce((before, { outcome }) => {
-        const end = { delivered: outcome === 'delivered', now, random: this.#random }
+      .flatMap(({ attempts, probe }) => attempts.filter(isKnown).map(({ outcome }) => ({ outcome, probe })))
+      .reduce((before, { outcome, probe }) => {
+        const end = { delivered: outcome === 'delivered', probe, now, random: this.#random }
         return { ...before, ...afterOutcome(before, end) }
       }, breaker)
   }

@@ -17,8 +17,8 @@ const NOW = 1_000_000
 const least = () => 0
 const most = () => 1 - 2 ** -53
 
-const failed = (now = NOW, random = least) => ({ delivered: false, now, random })
-const delivered = (now = NOW, random = least) => ({ delivered: true, now, random })
+const failed = (now = NOW, random = least) => ({ delivered: false, probe: true, now, random })
+const delivered = (now = NOW, random = least) => ({ delivered: true, probe: true, now, random })
 
 function afterFailures(count: number, breaker: BreakerState = CLOSED): BreakerState {
   return Array.from({ length: count }).reduce<BreakerState>((state) => afterOutcome(state, failed()), breaker)
@@ -76,6 +76,14 @@ describe('half open', () => {
     assert.deepEqual(afterOutcome(probing, delivered()), CLOSED)
   })
 
+  test('is not opened again, nor closed, by the failure of an attempt that was in the air', () => {
+    assert.deepEqual(afterOutcome(probing, { ...failed(), probe: false }), probing)
+  })
+
+  test('is closed by a success of an attempt that was in the air', () => {
+    assert.deepEqual(afterOutcome(probing, { ...delivered(), probe: false }), CLOSED)
+  })
+
   test('opens for twice as long on one failure', () => {
     assert.deepEqual(afterOutcome(probing, failed()), {
       state: 'open',
@@ -105,6 +113,7 @@ describe('over any history', () => {
   const step = fc.record({
     passes: fc.nat(1_000_000),
     delivered: fc.boolean(),
+    straggler: fc.boolean(),
     drawn: fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
   })
 
@@ -113,7 +122,7 @@ describe('over any history', () => {
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
         let now = NOW
         let breaker = CLOSED
-        for (const { passes, delivered: success, drawn } of steps) {
+        for (const { passes, delivered: success, straggler, drawn } of steps) {
           now += passes
           const admission = admit(breaker, now)
           if (typeof admission === 'object') assert.ok(now < admission.shedUntil)
@@ -123,8 +132,9 @@ describe('over any history', () => {
             assert.notEqual(admit(breaker, now), 'probe', 'one probe at a time')
           }
           const before = breaker
-          breaker = afterOutcome(breaker, { delivered: success, now, random: () => drawn })
-          assertSound(before, breaker, { success, now })
+          const probe = admission === 'probe' && !straggler
+          breaker = afterOutcome(breaker, { delivered: success, probe, now, random: () => drawn })
+          assertSound(before, breaker, { success, probe, now })
         }
       }),
     )
@@ -143,11 +153,11 @@ function startProbeUnlessClosed(breaker: BreakerState): BreakerState {
   return breaker.state === 'closed' ? breaker : startProbe(breaker, NOW)
 }
 
-function assertSound(before: BreakerState, after: BreakerState, outcome: { success: boolean; now: number }): void {
+function assertSound(before: BreakerState, after: BreakerState, outcome: { success: boolean; probe: boolean; now: number }): void {
   if (outcome.success) return assert.deepEqual(after, CLOSED)
   if (after.state === 'closed') return assert.ok(after.failures < OPENS_AFTER_FAILURES)
-  assert.notEqual(after.state, 'half_open')
-  if (before.state === 'open') return assert.deepEqual(after, before)
+  if (before.state === 'open' || (before.state === 'half_open' && !outcome.probe)) return assert.deepEqual(after, before)
+  assert.equal(after.state, 'open')
   const doubled = FIRST_COOL_DOWN_MS * 2 ** (after.opened - 1)
   const shortest = Math.min(doubled, LONGEST_COOL_DOWN_MS)
   assert.equal(after.opened, before.opened + 1)

@@ -309,6 +309,8 @@ export class World {
   }
 
   readonly #seenTroubled = new Map<Actor, Set<string>>()
+  /** Attempts that a half-open breaker has let through as its probe. */
+  readonly #probes = new Set<string>()
 
   #flushed(by: Actor, values: readonly unknown[]): void {
     const now = (values[0] as Date).getTime()
@@ -323,7 +325,7 @@ export class World {
       const kind = kindOf(attempt.end.outcome)
       const delivered = kind === 'delivered'
       const breaker = this.#breakers.get(attempt.key) ?? CLOSED
-      const end = { delivered, now, random: () => 0 }
+      const end = { delivered, probe: this.#probes.has(attempt.id), now, random: () => 0 }
       if (moved.has(attempt.key) && kind !== 'outcome_unknown')
         this.#breakers.set(attempt.key, afterOutcome(breaker, end))
       if (this.lane(attempt.sub).token !== attempt.token || attempt.settled) continue
@@ -511,8 +513,9 @@ export class World {
     const claimed = this.state.lanes.filter(
       (lane) => lane.key === row.key && isNewlyLeased(lane, before) && lane.inAir.length > 0,
     )
-    if (claimed.length !== 1 || claimed[0]!.inAir.length !== 1)
-      throw new Violation(`${what} for ${claimed.length} lanes`)
+    const [lane] = claimed
+    if (claimed.length !== 1 || lane?.inAir.length !== 1) throw new Violation(`${what} for ${claimed.length} lanes`)
+    this.#probes.add(lane.attempts[0] ?? '')
   }
 
   #checkLanes(): void {
