@@ -7,7 +7,7 @@ import { settledBefore } from '../base/patience.ts'
 import type { BreakerRow, DestinationKey } from '../store/destinations.ts'
 import { blockedLanes, lockBreakers, returnProbes, saveBreakers, troubledBreakers } from '../store/destinations.ts'
 import { wakeLanes } from '../store/lanes.ts'
-import { flushOutcomes, leaseKey } from '../store/outcomes.ts'
+import { flushOutcomes, leaseKey, recordedAttempts } from '../store/outcomes.ts'
 import type { AttemptRow, Flushed, LaneOutcome, LaneStep } from '../store/outcomes.ts'
 import type { Pool } from '../store/pool.ts'
 import { transaction } from '../store/transaction.ts'
@@ -85,7 +85,7 @@ export class Flusher {
     const given = this.#given.signal
     for (let pause = RETRY_MS.first; !given.aborted; pause = Math.min(pause * 2, RETRY_MS.longest)) {
       try {
-        const written = this.#write(batch)
+        const written = this.#write(batch, pause > RETRY_MS.first)
         // A database that hangs answers neither yes nor no.
         await settledBefore(given, written)
         if (given.aborted) break
@@ -112,23 +112,30 @@ export class Flusher {
     refused?.done({ kind: 'lost' })
   }
 
-  async #write(batch: Waiting[]): Promise<void> {
+  async #write(batch: Waiting[], again: boolean): Promise<void> {
     const now = this.#clock.now()
     const settlements = batch.map(({ settlement }) => settlement)
-    const flushed = await this.#record(settlements, now)
+    const flushed = await this.#record(settlements, { now, again })
     this.#metrics.flushSize.observe(batch.length)
     const [lost, stopped] = [new Set(flushed.lost), new Set(flushed.stopped)]
     for (const { settlement, done } of batch) done(settledOf(settlement.step, { lost, stopped, now }))
     if (flushed.ready > 0) this.#onReady()
   }
 
-  async #record(settlements: Settlement[], now: number): Promise<Flushed> {
+  /** `again`: it failed before, and may have happened all the same, if only its answer was lost. */
+  async #record(settlements: Settlement[], { now, again }: { now: number; again: boolean }): Promise<Flushed> {
     await this.#giveProbesBack(settlements, now)
     const keys = await this.#breakersToMove(settlements)
     if (keys.length === 0) return await flushOutcomes(this.#pool, settlements, new Date(now))
     const { flushed, opened, closed } = await transaction(this.#pool, async (client) => {
       const before = await lockBreakers(client, keys)
-      const after = before.map((breaker) => this.#afterOutcomes(breaker, settlements, now))
+      const counted = again
+        ? await recordedAttempts(
+            client,
+            settlements.flatMap(({ attempts }) => attempts),
+          )
+        : null
+      const after = before.map((breaker) => this.#afterOutcomes(breaker, settlements, { now, counted }))
       await saveBreakers(client, after)
       const became = (state: string) => after.filter((b, at) => b.state === state && before[at]?.state !== state)
       const written = await flushOutcomes(client, settlements, new Date(now))
@@ -163,10 +170,16 @@ export class Flusher {
     return others.length === 0 ? failing : [...failing, ...(await troubledBreakers(this.#pool, others))]
   }
 
-  #afterOutcomes(breaker: BreakerRow, settlements: Settlement[], now: number): BreakerRow {
+  /** `counted`: attempts that have moved it already. */
+  #afterOutcomes(
+    breaker: BreakerRow,
+    settlements: Settlement[],
+    { now, counted }: { now: number; counted: ReadonlySet<string> | null },
+  ): BreakerRow {
+    const isNews = (attempt: AttemptRow): boolean => isKnown(attempt) && !counted?.has(attempt.attemptId)
     return settlements
       .filter(({ destination }) => keyOf(destination) === keyOf(breaker))
-      .flatMap(({ attempts, probe }) => attempts.filter(isKnown).map(({ outcome }) => ({ outcome, probe })))
+      .flatMap(({ attempts, probe }) => attempts.filter(isNews).map(({ outcome }) => ({ outcome, probe })))
       .reduce((before, { outcome, probe }) => {
         const end = { delivered: outcome === 'delivered', probe, now, random: this.#random }
         return { ...before, ...afterOutcome(before, end) }

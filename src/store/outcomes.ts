@@ -81,6 +81,15 @@ export async function flushOutcomes(db: Database, outcomes: readonly LaneOutcome
   return rows[0]!
 }
 
+/** Those of `attempts` whose outcome is written already. */
+export async function recordedAttempts(db: Database, attempts: readonly AttemptRow[]): Promise<Set<string>> {
+  const ids = attempts.map(({ attemptId }) => attemptId)
+  const { rows } = await db.query<{ id: string }>(RECORDED_ATTEMPTS, [ids])
+  return new Set(rows.map(({ id }) => id))
+}
+
+const RECORDED_ATTEMPTS = "select id from attempt where id = any($1::uuid[]) and outcome <> 'outcome_unknown'"
+
 /** One row of the statement: an attempt of a lane, or none; the lane's last row carries its step out. */
 interface Entry {
   step: LaneStep

@@ -153,10 +153,15 @@ function startProbeUnlessClosed(breaker: BreakerState): BreakerState {
   return breaker.state === 'closed' ? breaker : startProbe(breaker, NOW)
 }
 
-function assertSound(before: BreakerState, after: BreakerState, outcome: { success: boolean; probe: boolean; now: number }): void {
+function assertSound(
+  before: BreakerState,
+  after: BreakerState,
+  outcome: { success: boolean; probe: boolean; now: number },
+): void {
   if (outcome.success) return assert.deepEqual(after, CLOSED)
   if (after.state === 'closed') return assert.ok(after.failures < OPENS_AFTER_FAILURES)
-  if (before.state === 'open' || (before.state === 'half_open' && !outcome.probe)) return assert.deepEqual(after, before)
+  if (before.state === 'open' || (before.state === 'half_open' && !outcome.probe))
+    return assert.deepEqual(after, before)
   assert.equal(after.state, 'open')
   const doubled = FIRST_COOL_DOWN_MS * 2 ** (after.opened - 1)
   const shortest = Math.min(doubled, LONGEST_COOL_DOWN_MS)

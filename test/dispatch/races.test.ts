@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as immediate } from 'node:timers/promises'
+import type { PoolClient } from 'pg'
 import { wakeLanes } from '../../src/store/lanes.ts'
 import type { Database, Pool } from '../../src/store/pool.ts'
 import { openStreaks } from '../../src/store/streaks.ts'
@@ -223,3 +224,44 @@ test('a tenant that had all its slots gets the next one as soon as one is free',
   await arrive(pool, [anEvent()], new Date(manualClock().now()))
   await runUntil(pool, 6)
 })
+
+test('failures whose commit was answered by a cut connection count once in the breaker', async () => {
+  await using database = await testDatabase()
+  const clock = manualClock()
+  const pool = losingOneAnswer(database.pool)
+  const dispatcher = testDispatcher({ pool, clock, sink: scriptedSink(() => failed()) })
+  await insertSubscription(pool)
+  await arrive(pool, [anEvent()], new Date(clock.now()))
+  await dispatcher.claim()
+  const settling = dispatcher.settled()
+  for (const pending = Symbol('pending'); (await Promise.race([settling, immediate(pending)])) === pending;)
+    clock.advance(1)
+  assert.deepEqual(await rows(pool, 'select failures, state from destination'), [{ failures: 1, state: 'closed' }])
+  assert.deepEqual(await rows(pool, 'select count(*)::integer as n from attempt'), [{ n: 1 }])
+})
+
+/** The same database, whose first commit happens, and its answer is lost. */
+function losingOneAnswer(pool: Pool): Pool {
+  let left = 1
+  const connect = async (): Promise<PoolClient> => {
+    const client = await pool.connect()
+    return new Proxy(client, {
+      get: (_, name) => {
+        const value: unknown = Reflect.get(client, name)
+        if (typeof value !== 'function') return value
+        return async (...given: unknown[]) => {
+          const answer: unknown = await Reflect.apply(value, client, given)
+          if (name === 'query' && given[0] === 'commit' && left-- > 0)
+            throw new Error('Connection terminated unexpectedly')
+          return answer
+        }
+      },
+    })
+  }
+  return new Proxy(pool, { get: (_, name) => (name === 'connect' ? connect : bound(pool, name)) })
+}
+
+function bound(pool: Pool, name: string | symbol): unknown {
+  const value: unknown = Reflect.get(pool, name)
+  return typeof value === 'function' ? value.bind(pool) : value
+}

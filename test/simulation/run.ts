@@ -496,16 +496,16 @@ class Simulation {
     const jobs = [...this.#world.jobs.values()].filter((job) => job.sub === sub.id)
     const job = jobs[nth % jobs.length]
     if (!job) return
-    const { now } = this.#scheduler
-    let hastened: unknown = null
+    let hastened: readonly unknown[] | null = null
     let isReplayed = false
     this.#editor.onStep = (label, values) => {
-      if (label.startsWith('update delivery set due_at')) hastened = values[1]
+      if (label.startsWith('update delivery set due_at')) hastened = values
       if (label.startsWith('insert into delivery')) isReplayed = true
     }
     this.#committing.set(this.#editor, () => {
       if (isReplayed) this.#world.replayed(job)
-      if (hastened !== null) this.#world.hastened(hastened as string, now)
+      const [, id, now] = hastened ?? []
+      if (hastened !== null) this.#world.hastened(id as string, (now as Date).getTime())
     })
     const clock = this.#scheduler.clock(this.#editor)
     await tenantStore(pool)(sub, async (db) => await retryDelivery(db, job.id, { clock })).catch((error: unknown) => {
