@@ -108,5 +108,5 @@ export async function clear(pool: Pool): Promise<void> {
 
 const CLEAR = `
 delete from attempt; delete from delivery; delete from delivery_history; delete from lane; delete from destination;
-delete from tenant_turn; delete from subscription; delete from event_inbox;
+delete from tenant_turn; delete from subscription; delete from subscription_change; delete from outcome_hour; delete from event_inbox;
 select setval('virtual_time', 0), setval('event_seq', 1), setval('delivery_seq', 1);`
