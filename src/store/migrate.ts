@@ -21,7 +21,16 @@ export async function migrate(dsn: string): Promise<string[]> {
   client.on('error', () => undefined) // a connection that is cut fails the statement that comes next
   try {
     await client.connect()
-    const done = await runner({
+    const done = await run(client)
+    return done.map(({ name }) => name)
+  } finally {
+    await client.end().catch(() => undefined)
+  }
+}
+
+async function run(client: Client): Promise<{ name: string }[]> {
+  try {
+    return await runner({
       dbClient: client,
       dir: DIRECTORY,
       migrationsTable: TABLE,
@@ -29,13 +38,10 @@ export async function migrate(dsn: string): Promise<string[]> {
       advisoryLockMode: 'wait',
       logger: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     })
-    return done.map(({ name }) => name)
   } catch (error) {
     // The runner puts the text of what went wrong into an error of its own: a connection that is gone has to say so itself.
     await client.query('rollback')
     throw error
-  } finally {
-    await client.end().catch(() => undefined)
   }
 }
 
