@@ -1,5 +1,5 @@
-// Outcomes counted by subscription and hour, in the statement that records them. Latencies are counted in classes, each up to half
-// as long again as the one before, so a percentile read from the counts is within its class of the true one.
+// Outcomes counted by subscription and hour, in the statement that records them. Latencies are counted in classes, above 10 ms each at
+// most two thirds wider than the one before: a percentile read from the counts is in the same class as the true one.
 
 /** Upper bounds of the latency classes, in ms; longer ones are in one more class. The columns of outcome_hour are named by them. */
 export const LATENCY_BOUNDS_MS = [

@@ -29,7 +29,7 @@ export const SubscriptionHealthSchema = named(
         { p50: Latency, p95: Latency },
         {
           description:
-            'Of the attempts with an outcome. Counted in classes that are at most two thirds wide: the true value is in the same class.',
+            'Of the attempts with an outcome. Counted in classes, above 10 ms at most two thirds wide: the true value is in the same class; beyond a minute it is said as 60000.',
         },
       ),
       last_success_at: Nullable(Type.String({ ...Timestamp, description: 'Within the window.' })),
