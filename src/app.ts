@@ -61,6 +61,7 @@ import {
   deadLetterDaysChore,
   deadLetterPruneChore,
   expiredSecretsChore,
+  idempotencyChore,
   sweepChore,
 } from './upkeep/chores.ts'
 import { growthMetrics, guardChore, healthHoursChore, partitionChore, retentionChore } from './upkeep/growth.ts'
@@ -350,6 +351,7 @@ function createControl(
     secrets,
     arrivals,
     pullMetrics: pullMetrics(registry, () => arrivals.waiting),
+    idempotencyTtlMs: config.idempotency.ttlMs,
     sinkRules: webhookRules({ allowPrivate: config.allowPrivateSinks, clock: systemClock }),
     apiKeys: authentication.apiKeys,
     authenticators: authentication.authenticators,
@@ -460,6 +462,7 @@ function createUpkeep(
         if (lanes > 0) made.dispatcher?.wake()
       }),
       expiredSecretsChore(),
+      idempotencyChore({ everyMs: config.idempotency.reapIntervalMs }),
       backlog.chore,
       catalogChore(),
     ],

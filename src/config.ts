@@ -262,8 +262,8 @@ export const variables = {
   PARTITION_RETENTION_HORIZON: to(duration('0s', '87600h'), '0', 'How old; at least `168h` when they are dropped'),
   DLQ_RETENTION: to(duration('1h', '87600h'), '168h', "How long producers' dead letters are kept"),
   DLQ_PRUNE_INTERVAL: to(duration('1m', '168h'), '1h', 'How often they are pruned'),
-  IDEMPOTENCY_TTL: later(to(duration('1m', '720h'), '24h', 'How long an `Idempotency-Key` is remembered')),
-  IDEMPOTENCY_REAP_INTERVAL: later(to(duration('10s', '24h'), '5m', 'How often forgotten ones are removed')),
+  IDEMPOTENCY_TTL: to(duration('1m', '720h'), '24h', 'How long an `Idempotency-Key` is remembered'),
+  IDEMPOTENCY_REAP_INTERVAL: to(duration('10s', '24h'), '5m', 'How often forgotten ones are removed'),
 
   KEK_SOURCE: to(oneOf('env', 'file', 'aws-kms'), 'env', 'Where the key that encrypts stored secrets comes from'),
   KEK_REF: optional(

@@ -21,6 +21,8 @@ declare module 'fastify' {
     access?: Scope | 'public'
     /** How often callers may come; without it as reading (`relaxed`) or as changing something (`default`), by the method. */
     limit?: RouteLimit
+    /** False: a POST that needs no `Idempotency-Key`. */
+    idempotencyKey?: false
     /** Problems of this route beside those that follow from its form. */
     problems?: readonly ErrorCode[]
   }

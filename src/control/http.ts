@@ -12,6 +12,7 @@ import type { Log } from '../base/log.ts'
 import type { Api } from './api.ts'
 import type { Scope } from './auth/principal.ts'
 import { createAdmission, type Admission, type AdmissionDeps, type RouteLimit } from './admission.ts'
+import { IDEMPOTENCY_HEADER, takeIdempotencyKeys, type IdempotencyDeps } from './idempotency.ts'
 import type { HttpMetrics } from './metrics.ts'
 import { DOCS_PREFIX, securityOf } from './openapi.ts'
 import { HTTP_TIMES, boundConnections, serverTimes, type HttpTimes } from './overload.ts'
@@ -28,7 +29,7 @@ const MAX_PARAM_LENGTH = 2048
 const POLICY = { directives: { upgradeInsecureRequests: null } }
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
-export interface HttpDeps extends AdmissionDeps {
+export interface HttpDeps extends AdmissionDeps, IdempotencyDeps {
   log: Log
   /** Aborted when the hub begins to stop: it still serves, and asks its callers to go elsewhere. */
   stopping: AbortSignal
@@ -59,7 +60,7 @@ export function createHttp(deps: HttpDeps, metrics: HttpMetrics): Api {
   app.decorateRequest('principal', null)
   app.setErrorHandler(answerError)
   boundConnections(app, metrics)
-  addRouteRules(app, createAdmission(deps, metrics))
+  addRouteRules(app, createAdmission(deps, metrics), deps)
   addHeaders(app, deps.stopping)
   addReports(app, metrics)
   readJson(app)
@@ -101,18 +102,21 @@ function brokenRequest(code: string | undefined): HubError {
 }
 
 /** Each route says who may call it; unknown paths are 404, known ones with another method 405. */
-function addRouteRules(app: Api, admission: Admission): void {
+function addRouteRules(app: Api, admission: Admission, idempotency: IdempotencyDeps): void {
   const table = new RouteTable()
   app.addHook('onRoute', (route) => {
     table.add(route)
     const access = route.config?.access ?? (route.url.startsWith(DOCS_PREFIX) ? 'public' : undefined)
     assert(access, `the route ${String(route.method)} ${route.url} does not say who may call it`)
-    documentProblems(route, access !== 'public')
+    const takesKey = route.method === 'POST' && access !== 'public' && route.config?.idempotencyKey !== false
+    if (takesKey) documentKey(route)
+    documentProblems(route, { authenticated: access !== 'public', takesKey })
     documentSecurity(route, access)
     if (access === 'public') return
     const rule = { access, limit: route.config?.limit ?? usualLimit(route) }
     const guard = async (request: FastifyRequest, reply: FastifyReply) => await admission(request, reply, rule)
     route.onRequest = [guard, ...[route.onRequest ?? []].flat()]
+    if (takesKey) takeIdempotencyKeys(route, idempotency)
   })
   app.setNotFoundHandler((request, reply) => {
     const allowed = table.methodsOf(request.url)
@@ -134,8 +138,17 @@ function documentSecurity(route: RouteOptions, access: Scope | 'public'): void {
   if (route.schema) route.schema.security = access === 'public' ? [] : securityOf(access)
 }
 
+function documentKey(route: RouteOptions): void {
+  const schema = (route.schema ??= {})
+  const { properties, ...headers } = (schema.headers ?? { type: 'object' }) as { properties?: object }
+  schema.headers = { ...headers, properties: { ...properties, 'idempotency-key': IDEMPOTENCY_HEADER } }
+}
+
 /** Adds to a route's documentation the problems that follow from its form, and those that it names. */
-function documentProblems(route: RouteOptions, authenticated: boolean): void {
+function documentProblems(
+  route: RouteOptions,
+  { authenticated, takesKey }: { authenticated: boolean; takesKey: boolean },
+): void {
   const { schema } = route
   if (!schema || (schema as { hide?: boolean }).hide) return
   const takesInput = schema.body ?? schema.querystring ?? schema.params
@@ -145,18 +158,19 @@ function documentProblems(route: RouteOptions, authenticated: boolean): void {
     // A body that nobody asked for is refused too when it is too large.
     ...(takesBody(route) ? (['payload_too_large', 'unsupported_media_type'] as const) : []),
     ...(route.config?.problems ?? []),
+    ...(takesKey ? (['invalid_request', 'idempotency_in_progress', 'idempotency_key_reused'] as const) : []),
     'internal',
     'unavailable',
   ]
-  const problems = codes.map((code) => [errorCatalogue[code].status, problemAnswer(code)])
+  const byStatus = Map.groupBy(new Set(codes), (code) => errorCatalogue[code].status)
+  const problems = [...byStatus].map(([status, of]) => [status, problemAnswer(status, of)])
   schema.response = { ...Object.fromEntries(problems), ...(schema.response as object | undefined) }
 }
 
-function problemAnswer(code: ErrorCode): object {
-  const { status } = errorCatalogue[code]
+function problemAnswer(status: number, codes: readonly ErrorCode[]): object {
   return {
     ...((status === 429 || status === 503) && { headers: retryHeaders(status) }),
-    description: `${code}: ${errorCatalogue[code].title} (${problemType(code)})`,
+    description: codes.map((code) => `${code}: ${errorCatalogue[code].title} (${problemType(code)})`).join('; '),
     content: { [PROBLEM_JSON]: { schema: refer(ProblemSchema) } },
   }
 }

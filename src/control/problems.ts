@@ -64,6 +64,7 @@ function knownError(error: unknown): HubError {
   )
 }
 
+/** Of several codes with one status the last: the one that says no more than the status. */
 const CODE_OF_STATUS = new Map<number, ErrorCode>(
   Object.entries(errorCatalogue).map(([code, { status }]) => [status, code as ErrorCode]),
 )

@@ -5,6 +5,7 @@ import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { Registry } from '../base/metrics.ts'
 import type { Service } from '../base/service.ts'
+import type { SecretBox } from '../secrets/secrets.ts'
 import type { Api } from './api.ts'
 import { createHttp, type HttpDeps } from './http.ts'
 import { httpMetrics, type HttpMetrics } from './metrics.ts'
@@ -42,6 +43,8 @@ export interface ControlDeps
     SubscriptionHealthDeps,
     TestDeliveryRouteDeps {
   listen: { host: string; port: number }
+  /** Seals new secrets, and the answers that are kept for idempotency keys. */
+  secrets: SecretBox
   /** Of the hub, for the API's document. */
   version: string
   /** Serve `/openapi.json` and `/docs`. */

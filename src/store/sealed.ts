@@ -5,6 +5,7 @@ import type { Database } from './pool.ts'
 
 const PLACES = {
   subscription_secret: { owner: 'subscription_id', field: 'field' },
+  idempotent_answer: { owner: 'id', field: "'idempotent_answer'" },
 } as const
 
 export type SealedPlace = keyof typeof PLACES

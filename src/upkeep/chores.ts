@@ -1,5 +1,6 @@
 // The chores that are not about growth.
 import { alignInbox } from '../store/pull.ts'
+import { removeIdempotencyKeys } from '../store/idempotency.ts'
 import { sweepLanes } from '../store/lanes.ts'
 import {
   dropDeadLetterDays,
@@ -13,6 +14,7 @@ import type { Chore } from './upkeep.ts'
 const SWEEP_EVERY_MS = 60_000
 const SECRETS_EVERY_MS = 10 * 60_000
 const SECRETS_AT_ONCE = 10_000
+const KEYS_AT_ONCE = 10_000
 const ALIGN_EVERY_MS = 60_000
 const DAY_MS = 24 * 3600 * 1000
 /** By how much the clock of another replica may be behind ours. */
@@ -38,6 +40,18 @@ export function expiredSecretsChore(): Chore {
     everyMs: SECRETS_EVERY_MS,
     run: async (db, now) => {
       const removed = await removeExpiredSecrets(db, new Date(now.getTime() - CLOCK_SKEW_MS), SECRETS_AT_ONCE)
+      return removed > 0 ? { removed } : null
+    },
+  }
+}
+
+/** Removes idempotency keys that are not remembered any more. */
+export function idempotencyChore({ everyMs }: { everyMs: number }): Chore {
+  return {
+    name: 'idempotency_keys',
+    everyMs,
+    run: async (db, now) => {
+      const removed = await removeIdempotencyKeys(db, new Date(now.getTime() - CLOCK_SKEW_MS), KEYS_AT_ONCE)
       return removed > 0 ? { removed } : null
     },
   }

@@ -91,6 +91,7 @@ export async function testControl(
     apiKeys,
     authenticators: [apiKeys, ...others],
     secrets: testSecrets,
+    idempotencyTtlMs: 24 * 3_600_000,
     sinkRules: webhookRules({ allowPrivate: false, clock }),
     probe: async (subscription) => {
       probe.probed.push(subscription.sink.url)

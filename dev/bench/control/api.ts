@@ -38,6 +38,7 @@ export async function controlPlane(pool: Pool): Promise<{ origin: string; stop()
     apiKeys,
     authenticators: [localAuthenticator({ defaultTenantId: 'default' })],
     secrets: createSecretBox(parseKeyRing(Buffer.alloc(32, 1).toString('base64'))),
+    idempotencyTtlMs: 24 * 3_600_000,
     sinkRules: webhookRules({ allowPrivate: false, clock }),
     probe: notMeasured,
     ingest: notMeasured,

@@ -29,8 +29,11 @@ export async function fill(pool: Pool, size: { rows: number; tenants: number }):
     console.error(`${values[1] as number} rows`)
   }
   await pool.query(HOURS, [now])
-  for (const { made } of indexes) await pool.query(made)
-  await pool.query('vacuum analyze')
+  const patient = await pool.connect()
+  await patient.query("set statement_timeout = 0; set maintenance_work_mem = '1GB'")
+  for (const { made } of indexes) await patient.query(made)
+  await patient.query('vacuum analyze')
+  patient.release(true)
   const of = async (tenant: string) => {
     const { rows } = await pool.query<{ id: string }>(
       'select id from subscription where tenant_id = $1 order by id limit 1',
@@ -67,7 +70,7 @@ with place as materialized (
   from (select 'tenant-' || n as id from generate_series(0, $4::integer - 1) n) t join subscription s on s.tenant_id = t.id group by t.id
 ), numbered as materialized (
   select n, 'tenant-' || case when n % 5 = 0 then 0 else 1 + (n::bigint * 7919) % ($4::integer - 1) end as tenant_id,
-    $5::timestamptz - ($3::integer - n) * interval '1 second' * $6::integer / $3 as at, n > $3 - least(100000, $3 / 100) as open
+    $5::timestamptz - interval '1 second' * (($3::integer - n) * $6::float8 / $3) as at, n > $3 - least(100000, $3 / 100) as open
   from generate_series($1::integer, $2::integer) n
 ), d as materialized (
   select n, uuid7(at) as id, uuid7(at) as ce_id, uuid7(at) as attempt_id, n.tenant_id, p.subscriptions[1 + n / 5 % 4] as subscription_id, at, open,

@@ -31,6 +31,8 @@ export function ingestRoutes(api: Api, deps: IngestRouteDeps): void {
     config: {
       access: 'events:ingest',
       limit: 'ingest',
+      // An event's own id makes it safe to send again.
+      idempotencyKey: false,
       problems: ['invalid_request', 'payload_too_large', 'unsupported_media_type'],
     },
     schema: {
