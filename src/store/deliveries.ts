@@ -166,7 +166,7 @@ export async function listDeadLetters(db: Database, list: DeadLetterList): Promi
 
 const LIST_DEAD_LETTERS = `
 select ${FINISHED} from delivery_history
-where state = 'dead_lettered' and kind <> 'test' and ($1::uuid is null or id < $1) and ($3::text is null or tenant_id = $3)
+where state = 'dead_lettered' and reason is not null and kind <> 'test' and ($1::uuid is null or id < $1) and ($3::text is null or tenant_id = $3)
   and ($4::uuid is null or subscription_id = $4) and ($5::text is null or reason = $5)
   and ($6::timestamptz is null or id >= uuid7_floor($6)) and ($7::timestamptz is null or id < uuid7_floor($7))
 order by id desc limit $2`
