@@ -62,12 +62,21 @@ export interface SubscriptionList {
   enabled: boolean | null
   verificationState: VerificationState | null
   origin: string | null
+  /** One of its patterns, as it is written. */
+  eventType: string | null
+  destinationKey: string | null
+  /** What its name begins with. */
+  name: string | null
+  /** Made at or after, and before (not before 1970: they are compared with ids). */
+  since: Date | null
+  until: Date | null
 }
 
 /** A page of the tenant's subscriptions, the newest first. */
 export async function listSubscriptions(db: TenantDatabase, list: SubscriptionList): Promise<Subscription[]> {
-  const { before, limit, enabled, verificationState, origin } = list
-  const values = [db.tenantId, before, limit, enabled, verificationState, origin]
+  const { before, limit, enabled, verificationState, origin, eventType, destinationKey, name, since, until } = list
+  const wanted = [eventType, destinationKey, name, since, until]
+  const values = [db.tenantId, before, limit, enabled, verificationState, origin, ...wanted]
   const { rows } = await db.query<SubscriptionRow>(LIST_SUBSCRIPTIONS, values)
   return rows.map(subscriptionOf)
 }
@@ -76,6 +85,9 @@ const LIST_SUBSCRIPTIONS = `
 select * from subscription
 where tenant_id = $1 and deleted_at is null and ($2::uuid is null or id < $2) and ($4::boolean is null or enabled = $4)
   and ($5::text is null or verification_state = $5) and ($6::text is null or origin = $6)
+  and ($7::text is null or id in (select subscription_id from subscription_pattern where tenant_id = $1 and pattern = $7))
+  and ($8::text is null or destination_key = $8) and ($9::text is null or starts_with(name, $9))
+  and ($10::timestamptz is null or id >= uuid7_floor($10)) and ($11::timestamptz is null or id < uuid7_floor($11))
 order by id desc limit $3`
 
 /** A subscription that may have been there at some time; `deletedAt` is null while it is there. */

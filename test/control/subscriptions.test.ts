@@ -474,3 +474,31 @@ describe('deleting a subscription', () => {
     )
   })
 })
+
+test('a list is narrowed by a pattern, an address, the beginning of a name and the time; what is no filter is refused', async () => {
+  const url = 'https://narrow.example.com/hook'
+  await create('narrow', { name: 'loans to core', event_types: ['loan.*'], sink: { kind: 'webhook', url } })
+  await create('narrow', {
+    name: 'cards to core',
+    event_types: ['card.*', '*'],
+    sink: { kind: 'webhook', url: `${url}/2` },
+  })
+  const names = async (query: string): Promise<string[]> => {
+    const answer = await control.call({ url: `/v1/subscriptions?${query}`, tenant: 'narrow' })
+    assert.equal(answer.status, 200, answer.text)
+    return (answer.body as { items: { name: string }[] }).items.map(({ name }) => name)
+  }
+  assert.deepEqual(await names('event_type=loan.*'), ['loans to core'])
+  assert.deepEqual(await names('event_type=loan.approved'), [])
+  assert.deepEqual(await names('event_type=*'), ['cards to core'])
+  assert.deepEqual(await names(`sink_url=${encodeURIComponent('HTTPS://NARROW.example.com:443/hook')}`), [
+    'loans to core',
+  ])
+  assert.deepEqual(await names('name=loans'), ['loans to core'])
+  assert.deepEqual(await names('name=oans'), [])
+  assert.deepEqual(await names('until=2020-01-01T00:00:00Z'), [])
+  assert.equal((await names('since=2020-01-01T00:00:00Z')).length, 2)
+  const unknown = await control.call({ url: '/v1/subscriptions?nonsense=1', tenant: 'narrow' })
+  assert.equal(unknown.status, 400)
+  assert.match(unknown.text, /nonsense/)
+})

@@ -112,7 +112,7 @@ describe('a stored subscription', () => {
     const stored = await store({ tenantId: 'owner' })
     assert.equal(await findSubscription(stranger, stored.id), null)
     assert.equal(await lockSubscription(stranger, stored.id), null)
-    const any = { before: null, limit: 10, enabled: null, verificationState: null, origin: null }
+    const any = EVERY
     assert.deepEqual(await listSubscriptions(stranger, any), [])
     await assert.rejects(updateSubscription(stranger, { ...stored, name: 'taken over' }), /row-level security/)
     const foreign = { ...stored, tenantId: 'stranger', name: 'taken over', eventTypes: ['*'] }
@@ -206,11 +206,20 @@ describe('rotating secrets', () => {
 })
 
 test('no list of the control plane reads a table from end to end', async () => {
-  const any = { before: null, limit: 10, enabled: null, verificationState: null, origin: null }
+  const any = EVERY
   const ofTenants = await plansOf(
     pool,
     async (db) => {
-      for (const given of [{}, { before: uuid7() }, { enabled: true }, { origin: 'x' }])
+      for (const given of [
+        {},
+        { before: uuid7() },
+        { enabled: true },
+        { origin: 'x' },
+        { eventType: '*' },
+        { destinationKey: 'x' },
+        { name: 'x' },
+        { since: NOW },
+      ])
         await listSubscriptions(db, { ...any, ...given })
     },
     'acme',
@@ -229,3 +238,16 @@ test('no list of the control plane reads a table from end to end', async () => {
     )
   }
 })
+
+const EVERY = {
+  before: null,
+  limit: 10,
+  enabled: null,
+  verificationState: null,
+  origin: null,
+  eventType: null,
+  destinationKey: null,
+  name: null,
+  since: null,
+  until: null,
+}

@@ -26,6 +26,7 @@ import {
 import type { AsTenant } from '../../store/tenant.ts'
 import type { Verification } from '../verification.ts'
 import { viewSubscription } from '../views/subscription.ts'
+import { timeBounds } from './time-bounds.ts'
 
 const LIST = 'subscriptions'
 const tags = ['subscriptions']
@@ -72,7 +73,7 @@ function addCreate(api: Api, deps: SubscriptionRouteDeps): void {
   })
 }
 
-function addList(api: Api, { asTenant }: SubscriptionRouteDeps): void {
+function addList(api: Api, { asTenant, sinkRules }: SubscriptionRouteDeps): void {
   api.route({
     method: 'GET',
     url: '/v1/subscriptions',
@@ -85,13 +86,27 @@ function addList(api: Api, { asTenant }: SubscriptionRouteDeps): void {
       response: { 200: Page(SubscriptionSchema) },
     },
     handler: async (request) => {
-      const { limit = DEFAULT_LIMIT, cursor, enabled, verification_state, origin } = request.query
+      const {
+        limit = DEFAULT_LIMIT,
+        cursor,
+        enabled,
+        verification_state,
+        origin,
+        event_type,
+        sink_url,
+        name,
+      } = request.query
+      const sink = { kind: 'webhook', url: sink_url ?? '', headers: {} } as const
       const list = {
         before: decodeCursor(LIST, cursor, isUuid),
         limit: limit + 1,
         enabled: enabled ?? null,
         verificationState: verification_state ?? null,
         origin: origin ?? null,
+        eventType: event_type ?? null,
+        destinationKey: sink_url === undefined ? null : sinkRules.destinationKey(sink),
+        name: name ?? null,
+        ...timeBounds(request.query),
       }
       const found = await asTenant(callerOf(request), (db) => listSubscriptions(db, list))
       return pageOf(found, { list: LIST, limit, key: ({ id }) => id, view: viewSubscription })

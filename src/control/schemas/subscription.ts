@@ -2,7 +2,18 @@
 import { Type, type Static } from 'typebox'
 import { formatDuration } from '../../base/duration.ts'
 import { MAX_SCHEDULE_STEPS, MAX_STEP_MS } from '../../dispatch/backoff.ts'
-import { DurationText, EventPattern, Line, Nullable, SourceName, Timestamp, Uuid, named, pageQuery } from './common.ts'
+import {
+  DurationText,
+  EventPattern,
+  Line,
+  Nullable,
+  SourceName,
+  Timestamp,
+  Uuid,
+  named,
+  pageQuery,
+  timeQuery,
+} from './common.ts'
 import { NewSink, SinkPatch, SinkSchema } from './sink.ts'
 
 const MAX_EVENT_TYPES = 100
@@ -114,6 +125,12 @@ export const SubscriptionQuery = Type.Object(
     enabled: Type.Optional(Type.Boolean()),
     verification_state: Type.Optional(VerificationState),
     origin: Type.Optional(SourceName),
+    event_type: Type.Optional({ ...EventPattern, description: 'One of its `event_types`, as it is written there.' }),
+    sink_url: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 2048, description: 'Where it delivers to, in any spelling of the URL.' }),
+    ),
+    name: Type.Optional({ ...Line('what names begin with', 200), description: 'What its name begins with.' }),
+    ...timeQuery,
   },
   closed,
 )
