@@ -108,7 +108,8 @@ function addRouteRules(app: Api, admission: Admission, idempotency: IdempotencyD
     table.add(route)
     const access = route.config?.access ?? (route.url.startsWith(DOCS_PREFIX) ? 'public' : undefined)
     assert(access, `the route ${String(route.method)} ${route.url} does not say who may call it`)
-    const takesKey = route.method === 'POST' && access !== 'public' && route.config?.idempotencyKey !== false
+    const takesKey =
+      [route.method].flat().includes('POST') && access !== 'public' && route.config?.idempotencyKey !== false
     if (takesKey) documentKey(route)
     documentProblems(route, { authenticated: access !== 'public', takesKey })
     documentSecurity(route, access)

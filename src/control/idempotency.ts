@@ -1,9 +1,9 @@
 // `Idempotency-Key`: a POST that is sent again with the same key is answered as it was the first time, and nothing is done twice. One pair of
 // hooks for every route that is a POST, before its handler and before its answer goes out. A key is its caller's: tenants and credentials
-// never meet. While the first is under way the second one is told to come back. A process that dies in between leaves a claim that ends
-// after `CLAIM_MS`: whoever comes with the key then may do the work again.
+// never meet. While the first is under way the second one is told to come back. A process that dies in between, or that cannot keep the
+// answer, leaves a claim that ends after `CLAIM_MS`: whoever comes with the key then may do the work again.
 //
-// Kept are answers of work that was done or decided: successes, and 404, 409 and 422. Whatever else goes wrong frees the key.
+// Kept are answers of work that was done or decided: successes, and 404, 409 and 422. After any other answer the key is free.
 import { createHash, randomUUID } from 'node:crypto'
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Clock } from '../base/clock.ts'
@@ -32,7 +32,7 @@ const CLAIM_MS = 120_000
 const RETRY_SECONDS = 1
 const KEPT_FAILURES = new Set([404, 409, 422])
 const KEPT_HEADERS = ['content-type', 'location', 'etag'] as const
-/** Larger answers are not kept. */
+/** Larger answers are not kept; there is none. */
 const MOST_BYTES = 256 * 1024
 const FIELD = 'idempotent_answer'
 
@@ -58,12 +58,12 @@ interface Working extends IdempotencyClaim {
   asked: string
 }
 
-/** Puts the hooks on a route; `route` is a POST. */
+/** Puts the hooks on a route that takes POST. */
 export function takeIdempotencyKeys(route: RouteOptions, deps: IdempotencyDeps): void {
   const working = new WeakMap<FastifyRequest, Working>()
   const begin = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
     const key = request.headers[HEADER]
-    if (typeof key !== 'string') return undefined
+    if (request.method !== 'POST' || typeof key !== 'string') return undefined
     const asking = askingOf(request, key)
     const kept = await claimed(asking, deps).catch((error: unknown) => {
       if (error instanceof HubError && error.code === 'idempotency_in_progress')
@@ -126,7 +126,7 @@ function replay(reply: FastifyReply, kept: KeptAnswer, { asked }: Working): Fast
     .send(kept.body)
 }
 
-/** Keeps the answer, or frees the key. The answer goes out in any case. */
+/** Keeps the answer, or frees the key. The answer goes out in any case: where neither works, the claim ends by itself. */
 async function settle(
   asking: Working,
   { reply, payload, request }: { reply: FastifyReply; payload: unknown; request: FastifyRequest },
@@ -136,7 +136,8 @@ async function settle(
     const body = payload === undefined || payload === null ? '' : payload
     const status = reply.statusCode
     const isKept = (status >= 200 && status < 300) || KEPT_FAILURES.has(status)
-    if (!isKept || typeof body !== 'string' || body.length > MOST_BYTES) return await freeIdempotencyKey(pool, asking)
+    if (!isKept || typeof body !== 'string' || Buffer.byteLength(body) > MOST_BYTES)
+      return await freeIdempotencyKey(pool, asking)
     const headers = Object.fromEntries(
       KEPT_HEADERS.flatMap((name) => (reply.hasHeader(name) ? [[name, String(reply.getHeader(name))]] : [])),
     )
