@@ -1,0 +1,201 @@
+// A run: requests made from the API's own document, sent to a hub that runs, each answer judged. The same seed makes the same requests;
+// each that was answered wrongly is told as a command that sends it again.
+import { setTimeout as delay } from 'node:timers/promises'
+import * as fc from 'fast-check'
+import { Agent, request as send } from 'undici'
+import { Judge, type Answer, type Document, type Response } from './answers.ts'
+import { wishes, type Operation, type Tenant, type Wish } from './requests.ts'
+import { Stock } from './stock.ts'
+import type { Given, Schema } from './values.ts'
+
+export interface PropertyRunOptions {
+  /** The hub's, without a slash at its end. It is open, and may deliver to this machine. */
+  url: string
+  /** Answers the hub's challenges. */
+  receiver: string
+  requests: number
+  seed: number
+}
+
+export interface PropertyReport {
+  /** Of each operation, how many answers there were of each status. */
+  answers: Map<string, Map<number, number>>
+  /** With how to send the request again. */
+  complaints: { operation: string; complaint: string; curl: string }[]
+}
+
+const AT_ONCE = 4
+const TENANTS: readonly Tenant[] = ['a', 'b']
+
+export async function runProperties({ url, receiver, requests, seed }: PropertyRunOptions): Promise<PropertyReport> {
+  const agent = new Agent({ connections: AT_ONCE * 2 })
+  try {
+    const document = await readDocument(url)
+    const stock = new Stock()
+    const judge = new Judge(document)
+    const report: PropertyReport = { answers: new Map(), complaints: [] }
+    const play = async (wish: Wish): Promise<Answer> => await playOne(wish, { url, agent, stock, judge, report })
+    const operations = operationsOf(document)
+    await provide(operations, { receiver, play })
+    const queue = fc.sample(wishes(operations, givenTo(receiver)), { numRuns: requests, seed }).values()
+    const work = async (): Promise<void> => {
+      for (const wish of queue) await play(wish)
+    }
+    await Promise.all(Array.from({ length: AT_ONCE }, work))
+    return report
+  } finally {
+    await agent.close()
+  }
+}
+
+async function readDocument(url: string): Promise<Document> {
+  const { body } = await send(`${url}/openapi.json`)
+  return (await body.json()) as Document
+}
+
+interface Described {
+  operationId: string
+  parameters?: Operation['parameters']
+  requestBody?: { required?: boolean; content: Record<string, { schema: Schema }> }
+  responses: Record<string, Response>
+}
+
+function operationsOf({ paths }: Document): Operation[] {
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods as unknown as Record<string, Described>).map(
+      ([method, { operationId, parameters = [], requestBody }]) => {
+        const [first] = Object.values(requestBody?.content ?? {})
+        const { required = false, content = {} } = requestBody ?? {}
+        const body = first ? { types: Object.keys(content), schema: first.schema, required } : null
+        return {
+          method: method.toUpperCase(),
+          path,
+          operationId,
+          parameters,
+          body: operationId === 'ingest' ? EVENT : body,
+        }
+      },
+    ),
+  )
+}
+
+/** An event in structured mode; the document leaves bodies of ingest open. */
+const EVENT: Operation['body'] = {
+  types: ['application/cloudevents+json'],
+  required: true,
+  schema: {
+    type: 'object',
+    required: ['specversion', 'id', 'source', 'type', 'time', 'schemaversion', 'resourcetype', 'eventtype', 'tenantid'],
+    properties: {
+      specversion: { const: '1.0' },
+      id: { type: 'string', pattern: '^0197[0-9a-f]{4}-[0-9a-f]{4}-7[0-9a-f]{3}-a[0-9a-f]{3}-[0-9a-f]{12}$' },
+      source: { const: 'lender' },
+      type: { const: 'studio.lerian.lender.loan.approved' },
+      time: { type: 'string', format: 'date-time' },
+      schemaversion: { enum: ['1.0.0', 'v2', '3.1'] },
+      resourcetype: { const: 'loan' },
+      eventtype: { const: 'approved' },
+      tenantid: { enum: [...TENANTS] },
+      data: {},
+    },
+  },
+}
+
+/** Addresses that a run may name: the receiver, one where nobody listens, and some that are refused. Nothing else is ever called. */
+function givenTo(receiver: string): Given {
+  const addresses = fc.oneof(
+    { weight: 8, arbitrary: fc.constantFrom(receiver, `${receiver}hooks?x=1`, 'http://127.0.0.1:1/') },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom('https://u:p@127.0.0.1/', 'ftp://127.0.0.1/', 'http:', '', '/', 'http://[::1'),
+    },
+  )
+  return {
+    url: addresses,
+    token_url: addresses,
+    sink_url: addresses,
+    timeout: fc.constant('1s'),
+    retry_schedule: fc.constantFrom(null, ['0s'], ['0s', '1s'], ['30s', '10h']),
+    '?wait': fc.constantFrom('0s', '1s'),
+    '?sink_url': addresses,
+  }
+}
+
+interface Playing {
+  url: string
+  agent: Agent
+  stock: Stock
+  judge: Judge
+  report: PropertyReport
+}
+
+async function playOne(wish: Wish, { url, agent, stock, judge, report }: Playing): Promise<Answer> {
+  const { operation, tenant, body } = wish
+  const path = stock.pathOf(wish)
+  const headers = { ...wish.headers, 'x-tenant-id': tenant }
+  const method = operation.method as 'GET'
+  const response = await send(url + path, { method, headers, body, dispatcher: agent })
+  const bytes = Buffer.from(await response.body.arrayBuffer())
+  const answer: Answer = { status: response.statusCode, headers: response.headers, bytes }
+  const sent = `${path} ${JSON.stringify(headers)} ${body?.toString() ?? ''}`
+  const name = `${operation.method} ${operation.path}`
+  const curl = curlOf(method, url + path, { headers, body })
+  for (const complaint of judge.complaints(wish, sent, answer))
+    report.complaints.push({ operation: name, complaint, curl })
+  const counts = report.answers.get(name) ?? new Map<number, number>()
+  report.answers.set(name, counts.set(answer.status, (counts.get(answer.status) ?? 0) + 1))
+  stock.take(wish, answer)
+  return answer
+}
+
+function curlOf(method: string, url: string, { headers, body }: { headers: object; body: Buffer | null }): string {
+  const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`
+  const given = Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${String(value)}`)}`)
+  const data = body ? [`--data-binary @<(echo ${body.toString('base64')} | base64 -d)`] : []
+  return ['curl --path-as-is -g -i -X', method, quoted(url), ...given, ...data].join(' ')
+}
+
+/** Something of everything for both tenants: subscriptions that are verified, one that fails, events, one for the quarantine. */
+async function provide(
+  operations: readonly Operation[],
+  { receiver, play }: { receiver: string; play: (wish: Wish) => Promise<Answer> },
+): Promise<void> {
+  const call = async (operationId: string, tenant: Tenant, value: object | null): Promise<Answer> => {
+    const operation = operations.find((each) => each.operationId === operationId)!
+    const type = operationId === 'ingest' ? 'application/cloudevents+json' : 'application/json'
+    const body = value
+      ? { headers: { 'content-type': type }, body: Buffer.from(JSON.stringify(value)) }
+      : { headers: {}, body: null }
+    return await play({ operation, tenant, named: { of: 'own', pick: 0 }, query: [], ...body })
+  }
+  const sinks = [receiver, 'http://127.0.0.1:1/']
+  for (const tenant of TENANTS) {
+    for (const url of sinks) {
+      const sink = { kind: 'webhook', url, timeout: '1s' }
+      await call('createSubscription', tenant, {
+        name: `of ${tenant}`,
+        event_types: ['*'],
+        retry_schedule: ['0s'],
+        sink,
+      })
+    }
+    await call('verifySubscription', tenant, null)
+    const [event, bad] = (fc.sample(fc.constant(0), 2), [anEvent(tenant, 1), { ...anEvent(tenant, 2), time: 'never' }])
+    for (const value of [event, bad, ...[3, 4, 5].map((n) => anEvent(tenant, n))]) await call('ingest', tenant, value)
+  }
+  await delay(1_000)
+}
+
+function anEvent(tenant: Tenant, n: number): Record<string, unknown> {
+  const id = `01970000-0000-7000-8000-${tenant === 'a' ? '0' : '1'}${String(n).padStart(11, '0')}`
+  const type = { type: 'studio.lerian.lender.loan.approved', resourcetype: 'loan', eventtype: 'approved' }
+  return {
+    specversion: '1.0',
+    id,
+    source: 'lender',
+    time: '2026-01-01T00:00:00Z',
+    schemaversion: '1.0.0',
+    tenantid: tenant,
+    ...type,
+  }
+}
