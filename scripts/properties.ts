@@ -6,8 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { interruptible } from '../dev/interruptible.ts'
-import { startReceiver } from '../dev/sample-receiver.ts'
-import { runProperties } from '../test/properties/run.ts'
+import { PROPERTY_HUB, runProperties } from '../test/properties/run.ts'
 import { reportOf } from '../test/properties/report.ts'
 import { startHub } from '../test/support/hub.ts'
 
@@ -17,13 +16,11 @@ const { values } = parseArgs({
 await using running = interruptible()
 const dataDir = await mkdtemp(join(tmpdir(), 'properties-'))
 running.defer(() => rm(dataDir, { recursive: true, force: true }))
-const receiver = await startReceiver({ port: 0, onArrival: () => undefined })
-running.defer(() => receiver.stop())
-const hub = await startHub({ STREAMING_HUB_DATA_DIR: dataDir, STREAMING_HUB_ALLOW_PRIVATE_SINKS: 'true' })
+const hub = await startHub({ ...PROPERTY_HUB, STREAMING_HUB_DATA_DIR: dataDir })
 running.defer(async () => void (await hub.stop()))
 
 const requests = Number(values.requests)
 const seed = Number(values.seed)
-const report = await runProperties({ url: hub.url, receiver: receiver.url, requests, seed })
+const report = await runProperties(hub, { requests, seed })
 console.log(`${requests} requests, seed ${seed}\n\n${reportOf(report)}`)
 process.exitCode = report.complaints.length > 0 ? 1 : 0

@@ -90,6 +90,8 @@ function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): 
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     `content-type: ${PROBLEM_JSON}`,
     `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${problem.request_id}`,
+    'cache-control: no-store',
     'connection: close',
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
@@ -97,7 +99,7 @@ function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): 
 
 function brokenRequest(code: string | undefined): HubError {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return new HubError('request_timeout', 'The request did not arrive in time.')
-  if (code === 'HPE_HEADER_OVERFLOW') return new HubError('headers_too_large', 'The headers are too large.')
+  if (code === 'HPE_HEADER_OVERFLOW') return new HubError('headers_too_large', 'The URL and the headers are too large.')
   return new HubError('invalid_request', 'The request is not HTTP that can be read.')
 }
 
@@ -145,6 +147,9 @@ function documentKey(route: RouteOptions): void {
   schema.headers = { ...headers, properties: { ...properties, 'idempotency-key': IDEMPOTENCY_HEADER } }
 }
 
+/** What a request may meet wherever it goes. */
+const ANY_ROUTE = ['request_timeout', 'headers_too_large', 'internal', 'unavailable'] as const
+
 /** Adds to a route's documentation the problems that follow from its form, and those that it names. */
 function documentProblems(
   route: RouteOptions,
@@ -160,8 +165,7 @@ function documentProblems(
     ...(takesBody(route) ? (['payload_too_large', 'unsupported_media_type'] as const) : []),
     ...(route.config?.problems ?? []),
     ...(takesKey ? (['invalid_request', 'idempotency_in_progress', 'idempotency_key_reused'] as const) : []),
-    'internal',
-    'unavailable',
+    ...ANY_ROUTE,
   ]
   const byStatus = Map.groupBy(new Set(codes), (code) => errorCatalogue[code].status)
   const problems = [...byStatus].map(([status, of]) => [status, problemAnswer(status, of)])

@@ -4,7 +4,7 @@ import * as fc from 'fast-check'
 
 export interface Schema {
   $ref?: string
-  type?: string
+  type?: unknown
   title?: string
   enum?: unknown[]
   const?: unknown
