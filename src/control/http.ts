@@ -7,7 +7,7 @@ import type { Socket } from 'node:net'
 import helmet from '@fastify/helmet'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { LogController, fastify, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify'
-import { HubError, errorCatalogue, messageOf, type ErrorCode } from '../base/errors.ts'
+import { HubError, errorCatalogue, type ErrorCode } from '../base/errors.ts'
 import type { Log } from '../base/log.ts'
 import type { Api } from './api.ts'
 import type { Scope } from './auth/principal.ts'
@@ -18,6 +18,8 @@ import { DOCS_PREFIX, securityOf } from './openapi.ts'
 import { HTTP_TIMES, boundConnections, serverTimes, type HttpTimes } from './overload.ts'
 import { PROBLEM_JSON, problemOf, problemType, sendProblem } from './problems.ts'
 import { RouteTable } from './route-table.ts'
+import { refuseBrokenQueries } from './query.ts'
+import { readJsonBodies } from './request-body.ts'
 import { ProblemSchema, refer } from './schemas/common.ts'
 import { validatorCompiler } from './validation.ts'
 
@@ -63,7 +65,7 @@ export function createHttp(deps: HttpDeps, metrics: HttpMetrics): Api {
   addRouteRules(app, createAdmission(deps, metrics), deps)
   addHeaders(app, deps.stopping)
   addReports(app, metrics)
-  readJson(app)
+  readJsonBodies(app)
   return app
 }
 
@@ -112,6 +114,7 @@ function addRouteRules(app: Api, admission: Admission, idempotency: IdempotencyD
     assert(access, `the route ${String(route.method)} ${route.url} does not say who may call it`)
     const takesKey =
       [route.method].flat().includes('POST') && access !== 'public' && route.config?.idempotencyKey !== false
+    if (access !== 'public') refuseBrokenQueries(route)
     if (takesKey) documentKey(route)
     documentProblems(route, { authenticated: access !== 'public', takesKey })
     documentSecurity(route, access)
@@ -220,25 +223,4 @@ function addReports(app: Api, metrics: HttpMetrics): void {
     // Probes of health come every few seconds for ever.
     request.log[request.principal ? 'info' : 'debug'](line, 'request')
   })
-}
-
-/** No body is none, also where a content type is named for it; one that does not parse says where. */
-function readJson(app: Api): void {
-  const parse = app.getDefaultJsonParser('error', 'error')
-  app.removeContentTypeParser(['application/json', 'text/plain'])
-  const types = ['application/json', 'application/merge-patch+json']
-  app.addContentTypeParser<string>(types, { parseAs: 'string' }, (request, body, done) => {
-    if (body === '') done(null, undefined)
-    else void parse(request, body, (error, value) => done(error && notJson(body), value))
-  })
-}
-
-function notJson(body: string): HubError {
-  let message = 'holds a name that is not allowed'
-  try {
-    JSON.parse(body)
-  } catch (error) {
-    message = messageOf(error)
-  }
-  return new HubError('invalid_request', 'The body is not valid JSON.', { faults: [{ path: '', message }] })
 }

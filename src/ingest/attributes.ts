@@ -8,7 +8,7 @@ import { isUtf8 } from 'node:buffer'
 import type { ReasonCode } from '../event/reason.ts'
 import type { IncomingRecord } from '../event/record.ts'
 import { isTraceparent, isTracestate } from '../event/trace-context.ts'
-import { cut, hex, quoted } from './detail.ts'
+import { cut, hex, quoted } from '../base/quote.ts'
 
 /** Why a record is no event: the code, and a sentence of at most 300 characters that any text column can hold. */
 export interface RecordFault {

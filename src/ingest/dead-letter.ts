@@ -4,7 +4,7 @@
 import type { DeadLetterFields } from '../event/dead-letter.ts'
 import type { IncomingRecord } from '../event/record.ts'
 import { isRfc3339 } from '../event/rfc3339.ts'
-import { cut } from './detail.ts'
+import { cut } from '../base/quote.ts'
 
 /** Reads headers of any content. Never throws. Of a header that came more than once the last one that can be read counts. */
 export function readDeadLetter(headers: IncomingRecord['headers']): DeadLetterFields {

@@ -8,8 +8,8 @@ import type { Fault } from '../base/errors.ts'
 import type { IncomingRecord } from '../event/record.ts'
 import { factTopic, isSource } from '../event/source.ts'
 import { readEnvelope } from './json-event.ts'
-import { parseJsonText, partsOf } from './json-text.ts'
-import type { JsonText } from './json-text.ts'
+import { parseJsonText, partsOf } from '../base/json-text.ts'
+import type { JsonText } from '../base/json-text.ts'
 
 export interface EventRequest {
   /** Names and values by turns, as `IncomingMessage.rawHeaders` has them. */

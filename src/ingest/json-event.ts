@@ -2,9 +2,7 @@
 // carries. What the attributes say is the verdict's business; a fault here is only what cannot be written as a record at all.
 import type { Fault } from '../base/errors.ts'
 import type { IncomingRecord } from '../event/record.ts'
-import { cut } from './detail.ts'
-import { membersOf, textOf } from './json-text.ts'
-import type { Span } from './json-text.ts'
+import { HALF_A_PAIR, membersOf, pointerStep, textOf, type Span } from '../base/json-text.ts'
 
 export interface Envelope {
   headers: IncomingRecord['headers']
@@ -29,7 +27,7 @@ export function readEnvelope(bytes: Buffer, span: Span, path: string): Envelope 
   const faults: Fault[] = []
   for (const { name, value } of attributes) {
     const read = name.isWellFormed() ? readAttribute(textOf(bytes, value)) : { fault: HALF_A_PAIR }
-    if (isFault(read)) faults.push({ path: `${path}/${pointer(name)}`, message: read.fault })
+    if (isFault(read)) faults.push({ path: `${path}${pointerStep(name)}`, message: read.fault })
     else headers.push([Buffer.from(`ce-${name}`), read])
   }
   const data = readData(bytes, bodies, isJson(headers))
@@ -39,7 +37,6 @@ export function readEnvelope(bytes: Buffer, span: Span, path: string): Envelope 
 
 const BODIES: ReadonlySet<string> = new Set(['data', 'data_base64'])
 const OPENING_BRACE = 0x7b
-const HALF_A_PAIR = 'has half a surrogate pair in it, which no text can carry'
 
 type Read = Buffer | null | { fault: string }
 
@@ -58,11 +55,6 @@ function readAttribute(text: string): Read {
 function readString(text: string): Read {
   const string = JSON.parse(text) as string
   return string.isWellFormed() ? Buffer.from(string) : { fault: HALF_A_PAIR }
-}
-
-/** A JSON pointer's segment, cut where it is very long. */
-function pointer(name: string): string {
-  return cut(name, 100).replaceAll('~', '~0').replaceAll('/', '~1')
 }
 
 /** Whether `data` is JSON: a subtype `json` or `…+json`, or no content type at all. */

@@ -13,7 +13,7 @@ import { factTopic, isSource } from '../event/source.ts'
 import { describeUuid, isUuid7 } from '../event/uuid7.ts'
 import { readHeaders } from './attributes.ts'
 import type { RecordContext, RecordFault } from './attributes.ts'
-import { cut, quoted } from './detail.ts'
+import { cut, quoted } from '../base/quote.ts'
 
 export type Verdict = { kind: 'accept'; event: Event } | { kind: 'drop' } | ({ kind: 'quarantine' } & RecordFault)
 

@@ -39,7 +39,7 @@ describe('every error is a problem', () => {
     const { errors } = assertProblem(answer, 400, 'invalid_request')
     assert.equal(errors[0]?.path, '')
     assert.match(errors[0].message, /Unexpected token '}'/)
-    assertFaults(await control.call({ method: 'POST', url, headers: json, raw: '{"__proto__": {}}' }), [''])
+    assertFaults(await control.call({ method: 'POST', url, headers: json, raw: '{"__proto__": {}}' }), ['/__proto__'])
     assertFaults(await control.call({ method: 'POST', url, headers: json, raw: '' }), [''])
     assertFaults(await control.call({ method: 'POST', url, headers: json, raw: 'null' }), [''])
     assertFaults(await control.call({ method: 'POST', url }), [''])

@@ -11,6 +11,7 @@ const UUID = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a
 
 export const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1000
+const MAX_URL_LENGTH = 2048
 
 export const Uuid = Type.String({ pattern: UUID, title: 'a UUID', examples: ['01981f3e-7c1a-7d3b-9d0e-2f6a4b8c9d10'] })
 export const Timestamp = Type.String({ format: 'date-time', title: 'an RFC 3339 time with an offset' })
@@ -19,10 +20,10 @@ export const EventPattern = Grammar(isEventTypePattern, {
   title: 'an event type <resource>.<event>, <resource>.* or *',
   examples: ['loan_application.approved'],
 })
-/** Text that PostgreSQL can hold and a log line can show. */
+/** Text that PostgreSQL can hold and a log line can show: one line, in the direction that it was written in. */
 export const Line = (noun: string, maxLength: number) =>
   Type.String({
-    pattern: `^(?=.*\\S)[^\\u0000-\\u001f\\u007f-\\u009f]{1,${maxLength}}$`,
+    pattern: `^(?=.*\\S)[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069]{1,${maxLength}}$`,
     title: `${noun} of 1 to ${maxLength} characters, not only white space, without control characters`,
   })
 /** Bounds are durations too, and belong to it. */
@@ -36,6 +37,14 @@ function Grammar(isOne: (text: string) => boolean, options: { title: string; exa
   return Type.Refine(Type.String(options), isOne, () => `must be ${options.title}`)
 }
 
+/** An absolute URL, of whatever scheme: what may be a destination is decided elsewhere. */
+export const UrlText = Grammar(
+  (text) => text.length <= MAX_URL_LENGTH && /^[^\s\p{Cc}]+$/u.test(text) && URL.canParse(text),
+  {
+    title: `a URL of at most ${MAX_URL_LENGTH} characters`,
+  },
+)
+
 const TagList = Grammar((text) => parseTagList(text) !== null, {
   title: '* or a list of entity tags',
   examples: ['"7"'],
@@ -48,6 +57,12 @@ export const ConditionalHeaders = Type.Object({
 })
 
 export const NotModified = Type.Unsafe<undefined>({ type: 'null', description: 'It is as the caller knows it' })
+
+/** The same schema with another description. What a schema refines with is not enumerable: a spread would lose it, and the check. */
+export function told<T extends TSchema>(schema: T, description: string): T {
+  const copy = Object.defineProperties({}, Object.getOwnPropertyDescriptors(schema)) as T
+  return Object.assign(copy, { description })
+}
 
 export function Nullable<T extends TSchema>(schema: T) {
   return Type.Union([schema, Type.Null()])

@@ -1,7 +1,7 @@
 // A subscription's sink: where to, and how the hub shows there who it is. What is a secret in it reads back as the mask.
 import { Type } from 'typebox'
 import { SECRET_MASK } from '../../event/sink-secrets.ts'
-import { DurationText, Nullable } from './common.ts'
+import { DurationText, Nullable, told } from './common.ts'
 
 const closed = { additionalProperties: false }
 const writeOnly = `Write-only: reads back as \`${SECRET_MASK}\`.`
@@ -26,7 +26,7 @@ const Visible = (noun: string, maxLength: number) =>
     pattern: `^[\\x21-\\x7e]{1,${maxLength}}$`,
     title: `${noun} of 1 to ${maxLength} visible ASCII characters`,
   })
-const Secret = (noun: string) => ({ ...Visible(noun, 4096), description: writeOnly })
+const Secret = (noun: string) => told(Visible(noun, 4096), writeOnly)
 
 const AuthKind = <T extends string>(kind: T) =>
   Type.Literal(kind, { title: 'one of bearer, basic, api_key, oauth2, mtls' })
@@ -67,7 +67,7 @@ const OAuth2 = Type.Object(
     kind: AuthKind('oauth2'),
     token_url: Type.String({ description: 'By the rules of `url`: the hub calls it like a receiver.' }),
     client_id: ClientText('a client id', 1024),
-    client_secret: { ...ClientText('a client secret', 4096), description: writeOnly },
+    client_secret: told(ClientText('a client secret', 4096), writeOnly),
     scope: Type.Optional(
       Nullable(
         Type.String({
@@ -100,7 +100,7 @@ const MutualTls = Type.Object(
       ...Pem('a certificate and those that lead to its authority', 32),
       description: "The hub's own first.",
     },
-    private_key: { ...Pem('a private key', 16), description: `Not encrypted. ${writeOnly}` },
+    private_key: told(Pem('a private key', 16), `Not encrypted. ${writeOnly}`),
     ca: Type.Optional(
       Nullable({
         ...Pem('certificates', 32),

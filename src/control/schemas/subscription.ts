@@ -9,9 +9,11 @@ import {
   Nullable,
   SourceName,
   Timestamp,
+  UrlText,
   Uuid,
   named,
   pageQuery,
+  told,
   timeQuery,
 } from './common.ts'
 import { NewSink, SinkPatch, SinkSchema } from './sink.ts'
@@ -125,11 +127,9 @@ export const SubscriptionQuery = Type.Object(
     enabled: Type.Optional(Type.Boolean()),
     verification_state: Type.Optional(VerificationState),
     origin: Type.Optional(SourceName),
-    event_type: Type.Optional({ ...EventPattern, description: 'One of its `event_types`, as it is written there.' }),
-    sink_url: Type.Optional(
-      Type.String({ minLength: 1, maxLength: 2048, description: 'Where it delivers to, in any spelling of the URL.' }),
-    ),
-    name: Type.Optional({ ...Line('what names begin with', 200), description: 'What its name begins with.' }),
+    event_type: Type.Optional(told(EventPattern, 'One of its `event_types`, as it is written there.')),
+    sink_url: Type.Optional(told(UrlText, 'Where it delivers to, in any spelling of the URL.')),
+    name: Type.Optional(told(Line('what names begin with', 200), 'What its name begins with.')),
     ...timeQuery,
   },
   closed,

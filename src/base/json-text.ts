@@ -2,7 +2,8 @@
 // has lost big integers' digits, duplicate keys and white space. The walk trusts the text to be valid JSON; `parseJsonText` makes
 // sure of it, and is the only way in.
 import { isUtf8 } from 'node:buffer'
-import { messageOf } from '../base/errors.ts'
+import { messageOf } from './errors.ts'
+import { cut } from './quote.ts'
 
 /** Where a value stands: from its first byte up to the one behind its last. */
 export interface Span {
@@ -28,6 +29,14 @@ export function parseJsonText(bytes: Buffer, maxDepth: number): JsonText | strin
     return `is not JSON: ${messageOf(error)}`
   }
   return { bytes, root: { start: skipped(bytes, 0, isSpace), end: bytes.findLastIndex((byte) => !isSpace(byte)) + 1 } }
+}
+
+/** What is wrong with a text that is not well-formed Unicode: JSON's escapes can write one, and nothing can hold it. */
+export const HALF_A_PAIR = 'has half a surrogate pair in it, which no text can carry'
+
+/** One step of a JSON pointer, with the slash before it; cut where it is very long. */
+export function pointerStep(name: string): string {
+  return `/${cut(name, 100).replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
 
 /** The members of an object in their order, duplicates kept. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import * as fc from 'fast-check'
-import { membersOf, parseJsonText, partsOf, textOf } from '../../src/ingest/json-text.ts'
-import type { JsonText, Span } from '../../src/ingest/json-text.ts'
+import { membersOf, parseJsonText, partsOf, textOf } from '../../src/base/json-text.ts'
+import type { JsonText, Span } from '../../src/base/json-text.ts'
 
 function parsed(text: string): JsonText {
   const json = parseJsonText(Buffer.from(text), 100)
