@@ -10,7 +10,7 @@ import type { ApiKeys } from '../auth/api-keys.ts'
 import { principalOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
 import { ApiKeyCreated, ApiKeyQuery, ApiKeySchema, CreateApiKey } from '../schemas/api-key.ts'
-import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
+import { DEFAULT_LIMIT, idParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { durationMs } from '../subscription-draft.ts'
 import { viewApiKey } from '../views/api-key.ts'
 
@@ -89,7 +89,7 @@ function addRead(api: Api, { pool, clock }: ApiKeyRouteDeps): void {
       operationId: 'getApiKey',
       summary: 'Read one API key',
       tags,
-      params: IdParams,
+      params: idParams('API key'),
       response: { 200: refer(ApiKeySchema) },
     },
     handler: async (request) => {
@@ -110,7 +110,7 @@ function addRevoke(api: Api, deps: ApiKeyRouteDeps): void {
       summary: 'Revoke an API key, for good',
       description: 'It stops at once on the replica that is asked, and within five seconds on all others.',
       tags,
-      params: IdParams,
+      params: idParams('API key'),
       response: { 204: Type.Unsafe<undefined>({ type: 'null', description: 'Revoked' }) },
     },
     handler: async (request, reply) => {

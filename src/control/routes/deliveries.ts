@@ -6,7 +6,7 @@ import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
 import { getDelivery, retryDelivery } from '../deliveries.ts'
-import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
+import { DEFAULT_LIMIT, idParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { AttemptQuery, AttemptSchema, DeliveryDetail, DeliverySchema } from '../schemas/delivery.ts'
 import { viewAttempt, viewDelivery } from '../views/delivery.ts'
 
@@ -35,7 +35,7 @@ function addRead(api: Api, { asTenant }: DeliveryRouteDeps): void {
       operationId: 'getDelivery',
       summary: 'Read one delivery with its attempts',
       tags,
-      params: IdParams,
+      params: idParams('delivery'),
       response: { 200: refer(DeliveryDetail) },
     },
     handler: async (request) => {
@@ -57,7 +57,7 @@ function addListAttempts(api: Api, { asTenant }: DeliveryRouteDeps): void {
       operationId: 'listAttempts',
       summary: "List a delivery's attempts, the first one first",
       tags,
-      params: IdParams,
+      params: idParams('delivery'),
       querystring: AttemptQuery,
       response: { 200: Page(AttemptSchema) },
     },
@@ -100,7 +100,7 @@ function addRetry(api: Api, { asTenant, clock }: DeliveryRouteDeps): void {
       description:
         'Of a finished delivery the answer is a new one, of kind `replay`. While its event is on its way again already, the answer is that one.',
       tags,
-      params: IdParams,
+      params: idParams('delivery'),
       response: { 200: refer(DeliverySchema), 201: refer(DeliverySchema) },
     },
     handler: async (request, reply) => {

@@ -9,7 +9,7 @@ import type { AsTenant, TenantDatabase } from '../../store/tenant.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
-import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
+import { DEFAULT_LIMIT, idParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { EventSchema, ExplainQuery, Explanation, type ExplanationJson } from '../schemas/event.ts'
 import { viewEvent } from '../views/event.ts'
 
@@ -37,7 +37,7 @@ function addRead(api: Api, { asTenant }: EventRouteDeps): void {
       operationId: 'getEvent',
       summary: 'Read one event with its deliveries',
       tags,
-      params: IdParams,
+      params: idParams('event'),
       response: { 200: refer(EventSchema) },
     },
     handler: async (request) => {
@@ -58,7 +58,7 @@ function addExplain(api: Api, { asTenant, mismatches }: EventRouteDeps): void {
       operationId: 'explainEvent',
       summary: 'For every subscription: does this event match, or why not?',
       tags,
-      params: IdParams,
+      params: idParams('event'),
       querystring: ExplainQuery,
       response: { 200: Page(Explanation) },
     },

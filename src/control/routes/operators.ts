@@ -1,5 +1,4 @@
 // /admin: what operators look at across tenants, and the breaker that they reset.
-import { Type } from 'typebox'
 import type { TopicReport } from '../../stream/standing.ts'
 import type { PartitionLag } from '../../stream/stream.ts'
 import { listDeadLetters } from '../../store/deliveries.ts'
@@ -7,7 +6,7 @@ import { listTenants, type TenantBacklog } from '../../store/tenants.ts'
 import type { Pool } from '../../store/pool.ts'
 import type { Api } from '../api.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
-import { DEFAULT_LIMIT, Page, isUuid, refer } from '../schemas/common.ts'
+import { DEFAULT_LIMIT, Everything, Page, isUuid } from '../schemas/common.ts'
 import { DeadLetterQuery, DeadLetterSchema } from '../schemas/delivery.ts'
 import {
   PartitionLagSchema,
@@ -107,7 +106,7 @@ function addLag(api: Api, { stream }: OperatorDeps): void {
       operationId: 'getLag',
       summary: 'The partitions that this process reads, by consumer group, and how far behind it is',
       tags,
-      response: { 200: Type.Object({ items: Type.Array(refer(PartitionLagSchema)) }) },
+      response: { 200: Everything(PartitionLagSchema) },
     },
     handler: async () => ({ items: stream.lag().map(viewLag) }),
   })
@@ -123,7 +122,7 @@ function addTopics(api: Api, { stream }: OperatorDeps): void {
       summary: "The broker's topics, and how each stands",
       description: 'As this process sees them. The limits of sizes are as old as its last look.',
       tags,
-      response: { 200: Type.Object({ items: Type.Array(refer(TopicSchema)) }) },
+      response: { 200: Everything(TopicSchema) },
     },
     handler: async () => ({ items: stream.topics().map(viewTopic) }),
   })

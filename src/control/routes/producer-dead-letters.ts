@@ -12,7 +12,7 @@ import {
 import type { Api } from '../api.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
 import { Download, sendDownload } from '../download.ts'
-import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
+import { DEFAULT_LIMIT, idParams, Page, isUuid, refer } from '../schemas/common.ts'
 import {
   ProducerDeadLetterCountQuery,
   ProducerDeadLetterCounts,
@@ -90,7 +90,7 @@ function addRead(api: Api, { pool }: Deps): void {
       operationId: 'getProducerDeadLetter',
       summary: "One of producers' dead letters, whole",
       tags,
-      params: IdParams,
+      params: idParams('dead letter'),
       response: { 200: refer(ProducerDeadLetterDetail) },
     },
     handler: async (request) => viewProducerDeadLetterDetail(await findOne(pool, request.params.id)),
@@ -106,7 +106,7 @@ function addBody(api: Api, { pool }: Deps): void {
       operationId: 'downloadProducerDeadLetter',
       summary: "The body of one of producers' dead letters, as a file",
       tags,
-      params: IdParams,
+      params: idParams('dead letter'),
       response: { 200: Download },
     },
     handler: async (request, reply) => {

@@ -11,7 +11,7 @@ import {
 import type { Api } from '../api.ts'
 import { decodeCursor, encodeCursor } from '../cursor.ts'
 import { Download, sendDownload } from '../download.ts'
-import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
+import { DEFAULT_LIMIT, idParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { QuarantineCountQuery, QuarantineCounts, QuarantineQuery, QuarantinedSchema } from '../schemas/operators.ts'
 import { viewCounts } from '../views/counts.ts'
 import { viewQuarantined } from '../views/quarantine.ts'
@@ -95,7 +95,7 @@ function addRead(api: Api, { pool }: { pool: Pool }): void {
       operationId: 'getQuarantined',
       summary: 'One quarantined record',
       tags,
-      params: IdParams,
+      params: idParams('quarantined record'),
       response: { 200: refer(QuarantinedSchema) },
     },
     handler: async (request) => viewQuarantined(await findOne(pool, request.params.id)),
@@ -111,7 +111,7 @@ function addBody(api: Api, { pool }: { pool: Pool }): void {
       operationId: 'downloadQuarantined',
       summary: 'The value of one quarantined record, as a file',
       tags,
-      params: IdParams,
+      params: idParams('quarantined record'),
       response: { 200: Download },
     },
     handler: async (request, reply) => {

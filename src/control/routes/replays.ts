@@ -7,7 +7,7 @@ import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
 import { beginReplay, countRange, endReplay, getReplay, MAX_RUNNING } from '../replays.ts'
-import { DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
+import { DEFAULT_LIMIT, idParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { CreateReplay, ReplayCountSchema, ReplayQuery, ReplaySchema } from '../schemas/replay.ts'
 import { getSubscription } from '../subscriptions.ts'
 import { viewReplay, viewReplayCount } from '../views/replay.ts'
@@ -48,7 +48,7 @@ function addBegin(api: Api, deps: ReplayRouteDeps): void {
       summary: 'Deliver again what was delivered or dead-lettered in a range of time',
       description: DESCRIPTION,
       tags,
-      params: IdParams,
+      params: idParams('subscription'),
       body: CreateReplay,
       response: { 200: refer(ReplayCountSchema), 202: refer(ReplaySchema) },
     },
@@ -81,7 +81,7 @@ function addList(api: Api, { asTenant }: ReplayRouteDeps): void {
       operationId: 'listReplays',
       summary: "List a subscription's replays, the newest first",
       tags,
-      params: IdParams,
+      params: idParams('subscription'),
       querystring: ReplayQuery,
       response: { 200: Page(ReplaySchema) },
     },
@@ -106,7 +106,7 @@ function addRead(api: Api, { asTenant }: ReplayRouteDeps): void {
       operationId: 'getReplay',
       summary: 'Read how far a replay is',
       tags,
-      params: IdParams,
+      params: idParams('replay'),
       response: { 200: refer(ReplaySchema) },
     },
     handler: async (request) => {
@@ -126,7 +126,7 @@ function addCancel(api: Api, deps: ReplayRouteDeps): void {
       summary: 'Cancel a replay: it queues nothing more',
       description: 'What it has queued goes on, and is still counted. One that has ended stays as it is.',
       tags,
-      params: IdParams,
+      params: idParams('replay'),
       response: { 200: refer(ReplaySchema) },
     },
     handler: async (request) => {

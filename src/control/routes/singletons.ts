@@ -1,9 +1,8 @@
 // /admin/singletons: the chores that one replica does for all: who holds their lock now, and how each went the last time.
-import { Type } from 'typebox'
 import type { Pool } from '../../store/pool.ts'
 import { findHolder, listRuns, type ChoreRun, type Holder } from '../../store/singleton.ts'
 import type { Api } from '../api.ts'
-import { refer } from '../schemas/common.ts'
+import { Everything } from '../schemas/common.ts'
 import { SingletonSchema, type SingletonJson } from '../schemas/singleton.ts'
 import { isoTimeOrNull } from '../views/bytes.ts'
 
@@ -22,7 +21,7 @@ export function singletonRoutes(api: Api, { pool, upkeepLock }: SingletonDeps): 
       operationId: 'getSingletons',
       summary: 'The chores that one replica does for all: who does them, and how they went',
       tags: ['operators'],
-      response: { 200: Type.Object({ items: Type.Array(refer(SingletonSchema)) }) },
+      response: { 200: Everything(SingletonSchema) },
     },
     handler: async () => {
       const [holder, runs] = await Promise.all([findHolder(pool, upkeepLock), listRuns(pool)])

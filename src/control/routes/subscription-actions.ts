@@ -4,7 +4,7 @@ import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, encodeCursor, pageOf } from '../cursor.ts'
 import { conditionsOf, entityTag } from '../preconditions.ts'
-import { ConditionalHeaders, DEFAULT_LIMIT, IdParams, Page, isUuid, refer } from '../schemas/common.ts'
+import { ConditionalHeaders, DEFAULT_LIMIT, idParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { DeliveryQuery, DeliverySchema } from '../schemas/delivery.ts'
 import {
   PauseSubscription,
@@ -52,7 +52,7 @@ function addVerify(api: Api, { verification }: SubscriptionRouteDeps): void {
       summary: 'Probe the destination now',
       description: 'Success makes it active, and enables again what the hub had switched off. Waits for the receiver.',
       tags: ['subscriptions'],
-      params: IdParams,
+      params: idParams('subscription'),
       headers: ConditionalHeaders,
       response: { 200: refer(VerificationSchema) },
     },
@@ -85,7 +85,7 @@ function addRotateSecret(api: Api, deps: SubscriptionRouteDeps): void {
       summary: 'A new signing secret; the old one signs too while the overlap lasts',
       description: `The overlap is 24h when none is given, and 30d at most; with \`0s\` the old ones end at once. No overlap is ever made longer by a later rotation, and no more than ${MAX_OLD_SECRETS} old ones go on: of more, the oldest end at once.`,
       tags: ['subscriptions'],
-      params: IdParams,
+      params: idParams('subscription'),
       headers: ConditionalHeaders,
       body: RotateSecret,
       response: { 200: refer(SecretRotated) },
@@ -120,7 +120,7 @@ function addPause(api: Api, deps: SubscriptionRouteDeps): void {
       description: `${WHILE_DISABLED} One that its owner has switched off already stays as it is. One that the hub had switched off is its owner's from
 then on: no verification enables it again.`,
       tags: ['subscriptions'],
-      params: IdParams,
+      params: idParams('subscription'),
       headers: ConditionalHeaders,
       body: PauseSubscription,
       response: { 200: refer(SubscriptionSchema) },
@@ -149,7 +149,7 @@ function addResume(api: Api, deps: SubscriptionRouteDeps): void {
       summary: 'Switch a subscription on again, whoever had switched it off',
       description: `${WHILE_DISABLED} One that is on stays as it is. One that is not verified delivers nothing until it is.`,
       tags: ['subscriptions'],
-      params: IdParams,
+      params: idParams('subscription'),
       headers: ConditionalHeaders,
       response: { 200: refer(SubscriptionSchema) },
     },
@@ -175,7 +175,7 @@ function addListDeliveries(api: Api, { asTenant }: SubscriptionRouteDeps): void 
 once. A filter that picks out few may answer a page that is not full, even empty, with a \`next_cursor\`: go on until that is null. A test by hand is
 listed once it is finished.`,
       tags: ['deliveries'],
-      params: IdParams,
+      params: idParams('subscription'),
       querystring: DeliveryQuery,
       response: { 200: Page(DeliverySchema) },
     },

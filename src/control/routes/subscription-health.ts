@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { AsTenant } from '../../store/tenant.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
-import { IdParams, refer } from '../schemas/common.ts'
+import { idParams, refer } from '../schemas/common.ts'
 import { SubscriptionHealthSchema } from '../schemas/subscription-health.ts'
 import { readHealth, type HealthSettings } from '../subscription-health.ts'
 import { viewHealth } from '../views/subscription-health.ts'
@@ -25,7 +25,7 @@ export function subscriptionHealthRoutes(api: Api, deps: SubscriptionHealthDeps)
       description: `Over the health window (720 hours, unless the hub is set to another), from counts that are kept by the hour: the window begins with a
 full hour. Tests sent by hand are not counted.`,
       tags: ['subscriptions'],
-      params: IdParams,
+      params: idParams('subscription'),
       response: { 200: refer(SubscriptionHealthSchema) },
     },
     handler: async (request) => {

@@ -5,7 +5,7 @@ import type { AsTenant } from '../../store/tenant.ts'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
-import { DEFAULT_LIMIT, IdParams, Page } from '../schemas/common.ts'
+import { DEFAULT_LIMIT, idParams, Page } from '../schemas/common.ts'
 import { SubscriptionChangeSchema, SubscriptionHistoryQuery } from '../schemas/subscription-history.ts'
 import { isoTime } from '../views/bytes.ts'
 
@@ -21,7 +21,7 @@ export function subscriptionHistoryRoutes(api: Api, { asTenant }: { asTenant: As
       summary: 'Who changed a subscription, when and how, the newest change first',
       description: 'Every version has one entry. It stays readable by its id when the subscription is deleted.',
       tags: ['subscriptions'],
-      params: IdParams,
+      params: idParams('subscription'),
       querystring: SubscriptionHistoryQuery,
       response: { 200: Page(SubscriptionChangeSchema) },
     },

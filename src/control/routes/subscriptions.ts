@@ -5,7 +5,7 @@ import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
 import { conditionsOf, entityTag, isUnchanged } from '../preconditions.ts'
-import { ConditionalHeaders, DEFAULT_LIMIT, IdParams, NotModified, Page, isUuid, refer } from '../schemas/common.ts'
+import { ConditionalHeaders, DEFAULT_LIMIT, idParams, NotModified, Page, isUuid, refer } from '../schemas/common.ts'
 import {
   CreateSubscription,
   PatchSubscription,
@@ -123,7 +123,7 @@ function addRead(api: Api, { asTenant }: SubscriptionRouteDeps): void {
       operationId: 'getSubscription',
       summary: 'Read one subscription',
       tags,
-      params: IdParams,
+      params: idParams('subscription'),
       headers: ConditionalHeaders,
       response: { 200: refer(SubscriptionSchema), 304: NotModified },
     },
@@ -151,7 +151,7 @@ function addPatch(api: Api, deps: SubscriptionRouteDeps): void {
         '`"auth": null` removes the authentication; another `auth.kind` needs all of its fields.',
       tags,
       consumes: ['application/json', 'application/merge-patch+json'],
-      params: IdParams,
+      params: idParams('subscription'),
       headers: ConditionalHeaders,
       body: PatchSubscription,
       response: { 200: refer(SubscriptionSchema) },
@@ -194,7 +194,7 @@ function addDelete(api: Api, deps: SubscriptionRouteDeps): void {
       operationId: 'deleteSubscription',
       summary: 'Delete a subscription; what is queued for it is cancelled',
       tags,
-      params: IdParams,
+      params: idParams('subscription'),
       headers: ConditionalHeaders,
       response: { 204: Type.Unsafe<undefined>({ type: 'null', description: 'Deleted' }) },
     },

@@ -2,7 +2,7 @@
 import type { EventEmitter } from 'node:events'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
-import { IdParams, refer } from '../schemas/common.ts'
+import { idParams, refer } from '../schemas/common.ts'
 import { SendTest, TestResult } from '../schemas/test-delivery.ts'
 import { awaitTest, sendTest, type TestDeps } from '../test-deliveries.ts'
 import { viewAttempt, viewDelivery } from '../views/delivery.ts'
@@ -26,7 +26,7 @@ dead-lettered at once. It changes neither order, breaker, failure streak nor hea
 (structured: the attribute \`test\`), and by its type \`hub.test\` where none is given. Waits for the attempt as long as the subscription's time-out and a
 little more; 202 where it is not finished by then: look at the delivery.`,
       tags: ['subscriptions'],
-      params: IdParams,
+      params: idParams('subscription'),
       body: SendTest,
       response: { 200: refer(TestResult), 202: refer(TestResult) },
     },

@@ -1,26 +1,33 @@
 // The catalog of the API.
 import { Type, type Static } from 'typebox'
-import { EventPattern, SourceName, Timestamp, named, pageQuery } from './common.ts'
+import { Count, EventPattern, SourceName, Text, Timestamp, named, pageQuery, told } from './common.ts'
 
 export const CatalogEntrySchema = named(
   'CatalogEntry',
-  Type.Object({
-    source: Type.String({ description: 'The producing application: what a subscription calls origin.' }),
-    event_type: Type.String({ description: 'What subscriptions ask for: <resource>.<event>.' }),
-    resource_type: Type.String(),
-    events: Type.Integer({ description: 'How many there were, those that retention has dropped included.' }),
-    first_seen_at: Timestamp,
-    last_seen_at: Timestamp,
-    schema_majors: Type.Array(Type.Integer()),
-    example: Type.Unknown({
-      description:
-        'The structure of the data of one event, without its values: "string", 0, false. Null: no JSON so far.',
-    }),
-  }),
+  Type.Object(
+    {
+      source: Text('The producing application: what a subscription calls origin.'),
+      event_type: Text('What subscriptions ask for: <resource>.<event>.'),
+      resource_type: Text('The part of `event_type` before the dot.'),
+      events: Count('How many there were, those that retention has dropped included.'),
+      first_seen_at: told(Timestamp, 'When the first one arrived.'),
+      last_seen_at: told(Timestamp, 'When the latest one that was counted arrived: counting is some seconds behind.'),
+      schema_majors: Type.Array(Type.Integer(), { description: 'The major versions of its schema that were seen.' }),
+      example: Type.Unknown({
+        description:
+          'The structure of the data of one event, without its values: "string", 0, false. Null: no JSON so far.',
+      }),
+    },
+    { description: 'A type of events that the tenant has had' },
+  ),
 )
 
 export const CatalogQuerySchema = Type.Object(
-  { ...pageQuery, origin: Type.Optional(SourceName), event_type: Type.Optional(EventPattern) },
+  {
+    ...pageQuery,
+    origin: Type.Optional(told(SourceName, 'Only of this producing application.')),
+    event_type: Type.Optional(told(EventPattern, 'Only the types that this one, or this pattern, stands for.')),
+  },
   { additionalProperties: false },
 )
 

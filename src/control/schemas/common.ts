@@ -15,7 +15,14 @@ const MAX_URL_LENGTH = 2048
 
 export const Uuid = Type.String({ pattern: UUID, title: 'a UUID', examples: ['01981f3e-7c1a-7d3b-9d0e-2f6a4b8c9d10'] })
 export const Timestamp = Type.String({ format: 'date-time', title: 'an RFC 3339 time with an offset' })
-export const SourceName = Grammar(isSource, { title: 'the name of a producing application, such as lender' })
+export const Text = (description: string) => Type.String({ description })
+export const Flag = (description: string) => Type.Boolean({ description })
+/** Of things: none is 0. */
+export const Count = (description: string) => Type.Integer({ minimum: 0, description })
+export const SourceName = Grammar(isSource, {
+  title: 'the name of a producing application, such as lender',
+  examples: ['lender'],
+})
 export const EventPattern = Grammar(isEventTypePattern, {
   title: 'an event type <resource>.<event>, <resource>.* or *',
   examples: ['loan_application.approved'],
@@ -52,20 +59,36 @@ const TagList = Grammar((text) => parseTagList(text) !== null, {
 
 /** Of routes that change an object which has a version. */
 export const ConditionalHeaders = Type.Object({
-  'if-match': Type.Optional(TagList),
-  'if-none-match': Type.Optional(TagList),
+  'if-match': Type.Optional(
+    told(
+      TagList,
+      'Go on only while the object is in one of these versions, else 412: entity tags as `etag` has them, or `*`.',
+    ),
+  ),
+  'if-none-match': Type.Optional(
+    told(
+      TagList,
+      'Go on only while the object is in none of these versions: else a GET is answered 304, and a change 412.',
+    ),
+  ),
 })
 
 export const NotModified = Type.Unsafe<undefined>({ type: 'null', description: 'It is as the caller knows it' })
 
-/** The same schema with another description. What a schema refines with is not enumerable: a spread would lose it, and the check. */
-export function told<T extends TSchema>(schema: T, description: string): T {
-  const copy = Object.defineProperties({}, Object.getOwnPropertyDescriptors(schema)) as T
-  return Object.assign(copy, { description })
+/** What it is, and what null means, where its description says so. */
+export function Nullable<T extends TSchema>(schema: T, description?: string) {
+  return Type.Union([schema, Type.Null()], description === undefined ? {} : { description })
 }
 
-export function Nullable<T extends TSchema>(schema: T) {
-  return Type.Union([schema, Type.Null()])
+/** `schema` with its description. */
+export function told<T extends TSchema>(schema: T, description: string): T {
+  return withMore(schema, { description })
+}
+
+/** A copy of `schema` with more in it. TypeBox keeps refinements where a spread does not see them: what is spread checks less than it says. */
+function withMore<T extends TSchema, More extends object>(schema: T, more: More): T & More {
+  const copy = Object.defineProperties({}, Object.getOwnPropertyDescriptors(schema))
+  return Object.assign(copy, more) as T & More
 }
 
 /** Whether `text` is one of the ids that lists are ordered by. */
@@ -73,7 +96,10 @@ export function isUuid(text: string): boolean {
   return new RegExp(UUID).test(text)
 }
 
-export const IdParams = Type.Object({ id: Uuid })
+/** Of a path that names one object; `owner`: whose id it is. */
+export function idParams(owner: string) {
+  return Type.Object({ id: told(Uuid, `The id of the ${owner}.`) })
+}
 
 /** Of every list. */
 export const pageQuery = {
@@ -83,20 +109,23 @@ export const pageQuery = {
       maximum: MAX_LIMIT,
       default: DEFAULT_LIMIT,
       title: `a whole number from 1 to ${MAX_LIMIT}`,
+      description: 'The most items of a page.',
     }),
   ),
-  cursor: Type.Optional(Type.String({ maxLength: 1024, description: 'next_cursor of the page before' })),
+  cursor: Type.Optional(
+    Type.String({ maxLength: 1024, description: '`next_cursor` of the page before; none given: the first page.' }),
+  ),
 }
 
 /** Of lists that go back in time. */
 export const timeQuery = {
-  since: Type.Optional(Timestamp),
-  until: Type.Optional(Timestamp),
+  since: Type.Optional(told(Timestamp, 'What is of this moment or later, by the time that the list is ordered by.')),
+  until: Type.Optional(told(Timestamp, 'What is of before this moment, by the time that the list is ordered by.')),
 }
 
 /** A schema that the OpenAPI document has under its name, referred to where it is used. */
 export function named<T extends TSchema>(name: string, schema: T): T & { $id: string } {
-  return { ...schema, $id: name }
+  return withMore(schema, { $id: name })
 }
 
 /** Refers to a `named` schema: for answers, which are documented and not checked. */
@@ -106,46 +135,47 @@ export function refer<T extends TSchema & { $id: string }>(schema: T) {
 
 /** A page of a list. */
 export function Page<T extends TSchema & { $id: string }>(item: T) {
-  return Type.Object({
-    items: Type.Array(refer(item)),
-    next_cursor: Nullable(Type.String({ description: 'Give it as ?cursor for the next page; null on the last one.' })),
-  })
+  return Type.Object(
+    {
+      items: Type.Array(refer(item), { description: 'In the order of the list.' }),
+      next_cursor: Nullable(
+        Type.String(),
+        'Give it as `?cursor` for the next page; null on the last one. Opaque: what it is made of may change.',
+      ),
+    },
+    { description: 'A page of the list' },
+  )
+}
+
+/** All there is, in one answer. */
+export function Everything<T extends TSchema & { $id: string }>(item: T) {
+  return Type.Object(
+    { items: Type.Array(refer(item), { description: 'All of them: there are no pages.' }) },
+    { description: 'The whole list' },
+  )
 }
 
 export const ProblemSchema = named(
   'Problem',
   Type.Object(
     {
-      type: Type.String(),
-      title: Type.String(),
-      status: Type.Integer(),
-      detail: Type.String(),
-      code: Type.Enum(Object.keys(errorCatalogue) as ErrorCode[]),
-      retryable: Type.Boolean({ description: 'Whether the same request can work later.' }),
+      type: Text('A URN that names the code; stable, and not an address.'),
+      title: Text('What the code means, the same for every problem of it.'),
+      status: Type.Integer({ description: 'The HTTP status of the answer.' }),
+      detail: Text('What went wrong with this request, for people; its wording may change.'),
+      code: Type.Enum(Object.keys(errorCatalogue) as ErrorCode[], {
+        description: 'What programs go by: a code never changes its meaning, and new ones may be added.',
+      }),
+      retryable: Flag('Whether the same request can work later.'),
       errors: Type.Array(
         Type.Object({
-          path: Type.String({
-            description: 'A JSON pointer into the body; ?name of the query; :name of the path; a header by its name.',
-          }),
-          message: Type.String(),
+          path: Text('A JSON pointer into the body; ?name of the query; :name of the path; a header by its name.'),
+          message: Text('What is wrong there: completes a sentence that begins with the path.'),
         }),
+        { description: 'Each fault of the request; empty where there is no more to say than `detail`.' },
       ),
-      request_id: Type.String(),
+      request_id: Text('Finds the request in the log; the same as the header `x-request-id`.'),
     },
-    {
-      description: 'RFC 9457',
-      examples: [
-        {
-          type: 'urn:streaming-hub:problem:invalid_request',
-          title: 'The request is malformed',
-          status: 400,
-          detail: 'The request is not valid: /sink/url must be an https URL.',
-          code: 'invalid_request',
-          retryable: false,
-          errors: [{ path: '/sink/url', message: 'must be an https URL' }],
-          request_id: '01981f3e-7c1a-7d3b-9d0e-2f6a4b8c9d10',
-        },
-      ],
-    },
+    { description: 'What every error is answered with (RFC 9457), as application/problem+json.' },
   ),
 )

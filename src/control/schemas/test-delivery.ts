@@ -21,21 +21,20 @@ export const SendTest = Type.Object(
   },
   {
     additionalProperties: false,
+    description: 'What to send; the body may be left out',
     examples: [{ event_type: 'loan_application.approved', data: { amount: '1500.00' } }],
   },
 )
 
 export const TestResult = named(
   'TestResult',
-  Type.Object({
-    delivery: refer(DeliverySchema),
-    attempt: Nullable(
-      Type.Unsafe<Static<typeof AttemptSchema>>({
-        ...refer(AttemptSchema),
-        description: 'Null: it has not been made yet, or could not be.',
-      }),
-    ),
-  }),
+  Type.Object(
+    {
+      delivery: refer(DeliverySchema),
+      attempt: Nullable(refer(AttemptSchema), 'Its one attempt; null: it has not been made yet, or could not be.'),
+    },
+    { description: 'How a test went' },
+  ),
 )
 
 export type SendTestBody = Static<typeof SendTest>
