@@ -55,6 +55,7 @@ import type { Reconciler } from './stream/reconciler.ts'
 import type { Stream } from './stream/stream.ts'
 import { deadLetterSource, factSource } from './stream/topics.ts'
 import { catalogChore } from './upkeep/catalog.ts'
+import { manifestsChore } from './upkeep/manifests.ts'
 import { watchBacklog } from './upkeep/backlog.ts'
 import {
   alignChore,
@@ -465,6 +466,7 @@ function createUpkeep(
       idempotencyChore({ everyMs: config.idempotency.reapIntervalMs }),
       backlog.chore,
       catalogChore(),
+      manifestsChore({ urls: config.manifests.urls, everyMs: config.manifests.intervalMs }),
     ],
   })
 }

@@ -43,7 +43,7 @@ export interface Config {
   pull: { perSecond: number; burst: number }
   healthWindowMs: number
   reconciler: { enabled: boolean; intervalMs: number }
-  manifestRefreshIntervalMs: number
+  manifests: { urls: readonly string[]; intervalMs: number }
   partitions: { intervalMs: number; futureWeeks: number; retentionEnabled: boolean; retentionHorizonMs: number }
   deadLetters: { retentionMs: number; pruneIntervalMs: number }
   idempotency: { ttlMs: number; reapIntervalMs: number }
@@ -80,8 +80,6 @@ export interface Config {
   }
   /** Null: nobody collects traces. Where they go, and by which headers, the exporter reads from the standard variables itself. */
   traces: { sampler: SamplerName; ratio: number } | null
-  /** Variables that are set and that this version has no use for yet: worth a warning. */
-  unused: readonly string[]
 }
 
 interface Quota {
@@ -142,8 +140,6 @@ interface Variable<T, D extends string | null> {
   /** One line for the reference; what it does, not how it is written. */
   about: string
   secret?: true
-  /** Known to the deployment charts, checked, and without effect so far. */
-  later?: true
 }
 
 const to = <T>(parser: Parser<T>, fallback: string, about: string): Variable<T, string> => ({
@@ -159,10 +155,15 @@ const secret = <T>(parser: Parser<T>, about: string): Variable<T, null> => ({
   secret: true,
 })
 
-const later = <V extends Variable<unknown, string | null>>(variable: V): V & { later: true } => ({
-  ...variable,
-  later: true,
-})
+/** It is shown to operators: no password has a place in it. */
+const manifestUrl: Parser<string> = {
+  expected: 'URLs that begin with http:// or https://, without a user, a password or a fragment',
+  parse: (value) => {
+    const parsed = url('http', 'https').parse(value) === null ? null : new URL(value)
+    const isPlain = parsed && value.length <= 2048 && `${parsed.username}${parsed.password}${parsed.hash}` === ''
+    return isPlain ? parsed.href : null
+  },
+}
 
 const groupName = matching(/^[A-Za-z0-9._-]{1,200}$/, 'letters, digits, dots, hyphens and underscores, at most 200')
 
@@ -255,7 +256,11 @@ export const variables = {
   HEALTH_WINDOW: to(duration('1h', '8760h'), '720h', "What a subscription's health looks back on"),
   RECONCILER_ENABLED: to(flag, 'true', "Whether each topic's standing is watched"),
   RECONCILER_INTERVAL: to(seconds('1s', '24h'), '300', 'How often'),
-  MANIFEST_REFRESH_INTERVAL: later(to(seconds('1s', '24h'), '300', "How often producers' descriptions are fetched")),
+  MANIFEST_URLS: optional(
+    list(manifestUrl),
+    "Producers' manifests, which describe their types of events in the catalog; `https` outside local",
+  ),
+  MANIFEST_REFRESH_INTERVAL: to(seconds('1s', '24h'), '300', 'How often they are fetched'),
   PARTITION_CRON_INTERVAL: to(duration('1m', '168h'), '6h', 'How often weekly partitions are made, and dropped'),
   PARTITION_FUTURE_BUFFER_WEEKS: to(integer(1, 52), '4', 'Weeks that are made ahead'),
   PARTITION_RETENTION_ENABLED: to(flag, 'false', 'Whether old partitions are dropped'),
@@ -501,6 +506,8 @@ function checkKeys(kek: Config['kek'], refuse: (message: string) => void): void 
 function checkSafety(v: Values, refuse: Refuse): void {
   if (!v.POSTGRES_DSN) refuse('POSTGRES_DSN', `is not set: expected a database in ${v.ENV}`)
   if (!v.KAFKA_BROKERS && v.ROLE !== 'delivery') refuse('KAFKA_BROKERS', `is not set: expected brokers in ${v.ENV}`)
+  if (v.MANIFEST_URLS?.some((each) => each.startsWith('http:')))
+    refuse('MANIFEST_URLS', `is not encrypted: expected https in ${v.ENV}`)
   if (v.AUTH_JWKS_URL?.startsWith('http:')) refuse('AUTH_JWKS_URL', `is not encrypted: expected https in ${v.ENV}`)
   if (v.PLUGIN_AUTH_ENABLED && v.PLUGIN_AUTH_ADDRESS?.startsWith('http:') && v.ENV === 'production')
     refuse('PLUGIN_AUTH_ADDRESS', `is not encrypted: expected https in ${v.ENV}`)
@@ -566,7 +573,7 @@ function assemble(v: Values, env: Environment): Config {
     pull: { perSecond: v.PULL_RATE, burst: v.PULL_BURST },
     healthWindowMs: v.HEALTH_WINDOW,
     reconciler: { enabled: v.RECONCILER_ENABLED, intervalMs: v.RECONCILER_INTERVAL },
-    manifestRefreshIntervalMs: v.MANIFEST_REFRESH_INTERVAL,
+    manifests: { urls: [...new Set(v.MANIFEST_URLS)], intervalMs: v.MANIFEST_REFRESH_INTERVAL },
     partitions: {
       intervalMs: v.PARTITION_CRON_INTERVAL,
       futureWeeks: v.PARTITION_FUTURE_BUFFER_WEEKS,
@@ -593,14 +600,7 @@ function assemble(v: Values, env: Environment): Config {
       v.OTEL_EXPORTER_OTLP_ENDPOINT === null || v.OTEL_SDK_DISABLED
         ? null
         : { sampler: v.OTEL_TRACES_SAMPLER, ratio: Number(v.OTEL_TRACES_SAMPLER_ARG) },
-    unused: unusedVariables(env),
   }
-}
-
-function unusedVariables(env: Environment): string[] {
-  return Object.entries<Variable<unknown, string | null>>(variables)
-    .filter(([name, variable]) => variable.later && env[fullName(name)])
-    .map(([name]) => fullName(name))
 }
 
 /** Whoever tries the hub out on a machine of their own has nobody to be protected from. */

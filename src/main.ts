@@ -32,7 +32,6 @@ interface Stopping {
  */
 export async function serve(config: Config): Promise<void> {
   const log = createLog(config.logLevel)
-  for (const variable of config.unused) log.warn({ variable }, 'this variable is set and has no effect yet')
   if (config.auth.open) log.warn({ host: config.http.host }, OPEN)
   const { told, hurry } = stopSignals()
   const stopping = told.then((signal): Stopping => {

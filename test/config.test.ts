@@ -183,13 +183,14 @@ describe('one message', () => {
     assert.deepEqual(refused({ ...production, STREAMING_HUB_POSTGRES_DSN: 'db' }), ['STREAMING_HUB_POSTGRES_DSN'])
   })
 
-  it('is not needed for what is known but has no use yet: that is listed for a warning', () => {
-    const config = loadConfig({
-      STREAMING_HUB_MANIFEST_REFRESH_INTERVAL: '60',
-      STREAMING_HUB_ROLE: 'ingest',
-      STREAMING_HUB_IDEMPOTENCY_TTL: '5h',
-    })
-    assert.deepEqual(config.unused, ['STREAMING_HUB_MANIFEST_REFRESH_INTERVAL'])
+  it("takes manifests' addresses in their order, each once, without anything secret in them", () => {
+    const given = { STREAMING_HUB_MANIFEST_URLS: 'http://b/m.json, https://a/?x=1,http://b/m.json' }
+    assert.deepEqual(loadConfig(given).manifests.urls, ['http://b/m.json', 'https://a/?x=1'])
+    for (const wrong of ['https://user@a/', 'https://u:p@a/', 'https://a/#x', 'ftp://a/', 'a', 'https://a/,', ' '])
+      assert.deepEqual(refused({ STREAMING_HUB_MANIFEST_URLS: wrong }), ['STREAMING_HUB_MANIFEST_URLS'], wrong)
+    assert.deepEqual(refused({ ...production, STREAMING_HUB_MANIFEST_URLS: 'http://a/' }), [
+      'STREAMING_HUB_MANIFEST_URLS',
+    ])
   })
 
   it('leaves the variables of others alone', () => {
@@ -470,7 +471,7 @@ describe('the reference', () => {
       .filter((line) => line.startsWith('|'))
     const rows = Object.entries(variables).map(([name, variable]) => {
       const expected = `${variable.parser.expected}${'secret' in variable ? ' (secret)' : ''}`
-      return `| \`${fullName(name)}\` | ${variable.default === null ? '' : `\`${variable.default}\``} | ${expected} | ${variable.about}${'later' in variable ? ' (not used yet)' : ''} |`
+      return `| \`${fullName(name)}\` | ${variable.default === null ? '' : `\`${variable.default}\``} | ${expected} | ${variable.about} |`
     })
     assert.equal(
       documented.join('\n'),

@@ -7,6 +7,7 @@ import { ProblemSchema } from './schemas/common.ts'
 import { AttemptSchema, DeadLetterSchema, DeliveryDetail, DeliverySchema } from './schemas/delivery.ts'
 import { EventSchema, Explanation, IngestVerdict, PulledEventSchema } from './schemas/event.ts'
 import { Health, Readiness } from './schemas/health.ts'
+import { ManifestSchema } from './schemas/manifest.ts'
 import {
   BreakerSchema,
   PartitionLagSchema,
@@ -86,6 +87,7 @@ const NAMED = [
   Explanation,
   Health,
   IngestVerdict,
+  ManifestSchema,
   PartitionLagSchema,
   ProblemSchema,
   ProducerDeadLetterCounts,

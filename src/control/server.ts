@@ -18,6 +18,7 @@ import { deliveryRoutes } from './routes/deliveries.ts'
 import { eventRoutes, type EventRouteDeps } from './routes/events.ts'
 import { healthRoutes, type ReadinessCheck } from './routes/health.ts'
 import { ingestRoutes, type IngestRouteDeps } from './routes/ingest.ts'
+import { manifestRoutes } from './routes/manifests.ts'
 import { operatorRoutes, type StreamView } from './routes/operators.ts'
 import { pullRoutes, type PullRouteDeps } from './routes/pull.ts'
 import { producerDeadLetterRoutes } from './routes/producer-dead-letters.ts'
@@ -106,6 +107,7 @@ async function addRoutes(
   breakerRoutes(api, deps)
   apiKeyRoutes(api, deps)
   singletonRoutes(api, deps)
+  manifestRoutes(api, deps)
   // In a scope of its own: it takes bodies of any type, as bytes.
   await api.register(async (scope: Api) => ingestRoutes(scope, deps))
 }

@@ -77,10 +77,15 @@ export interface CatalogEntry {
   eventKey: string
   resourceType: string
   events: number
-  firstSeenAt: Date
-  lastSeenAt: Date
+  /** Null: the tenant has had none. */
+  firstSeenAt: Date | null
+  lastSeenAt: Date | null
   schemaMajors: number[]
   example: unknown
+  /** What its producer's manifest says of it. */
+  title: string | null
+  description: string | null
+  dataSchema: string | null
 }
 
 export interface CatalogQuery {
@@ -90,20 +95,41 @@ export interface CatalogQuery {
   origin: string | null
   /** A pattern as subscriptions have them. */
   eventType: string | null
+  /** Whether the tenant has had it; null: either. */
+  seen: boolean | null
 }
 
-/** The tenant's entries by source and event key. */
+/** The types that the tenant has had, and those that are described, by source and event key. */
 export async function listCatalog(db: TenantDatabase, query: CatalogQuery): Promise<CatalogEntry[]> {
-  const { after, limit, origin, eventType } = query
-  const values = [db.tenantId, after?.source ?? '', after?.eventKey ?? '', limit, origin, eventType]
+  const { after, limit, origin, eventType, seen } = query
+  const values = [db.tenantId, after?.source ?? '', after?.eventKey ?? '', limit, origin, eventType, seen]
   const { rows } = await db.query<CatalogEntry>(LIST_CATALOG, values)
   return rows
 }
 
+/** Of `t`, which has a source and an event key. */
+const ASKED_FOR = `
+(t.source, t.event_key) > ($2, $3) and ($5::text is null or t.source = $5)
+  and ($6::text is null or $6 = '*' or t.event_key = $6 or split_part(t.event_key, '.', 1) || '.*' = $6)`
+
 const LIST_CATALOG = `
-select source, event_key as "eventKey", resource_type as "resourceType", events, first_seen_at as "firstSeenAt", last_seen_at as "lastSeenAt",
-  schema_majors as "schemaMajors", example
-from catalog_entry
-where tenant_id = $1 and (source, event_key) > ($2, $3) and ($5::text is null or source = $5)
-  and ($6::text is null or $6 = '*' or event_key = $6 or resource_type || '.*' = $6)
-order by source, event_key limit $4`
+with seen as (
+  select t.source, t.event_key from catalog_entry t where t.tenant_id = $1 and $7::boolean is not false and ${ASKED_FOR}
+  order by t.source, t.event_key limit $4
+), described as (
+  select distinct t.source, t.event_key from described_type t where ${ASKED_FOR}
+    and ($7::boolean is null or not $7 and not exists (
+      select from catalog_entry c where c.tenant_id = $1 and c.source = t.source and c.event_key = t.event_key))
+  order by t.source, t.event_key limit $4
+), asked as (
+  select source, event_key from seen union select source, event_key from described order by source, event_key limit $4
+)
+select a.source, a.event_key as "eventKey", split_part(a.event_key, '.', 1) as "resourceType", coalesce(c.events, 0) as events,
+  c.first_seen_at as "firstSeenAt", c.last_seen_at as "lastSeenAt", coalesce(c.schema_majors, '{}') as "schemaMajors", c.example,
+  d.title, d.description, d.data_schema as "dataSchema"
+from asked a
+left join catalog_entry c on c.tenant_id = $1 and c.source = a.source and c.event_key = a.event_key
+left join lateral (
+  select t.* from described_type t join manifest m using (url) where t.source = a.source and t.event_key = a.event_key order by m.place limit 1
+) d on true
+order by a.source, a.event_key`

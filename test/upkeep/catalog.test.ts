@@ -54,6 +54,9 @@ test('types are shown with how often and when they were seen, their majors, and 
     source: 'lender',
     event_type: 'loan.approved',
     resource_type: 'loan',
+    title: null,
+    description: null,
+    data_schema: null,
     events: 2,
     first_seen_at: '2026-05-14T13:00:00.000Z',
     last_seen_at: '2026-05-14T13:01:00.000Z',
@@ -136,25 +139,33 @@ test('matching and delivery are the same with a catalog that is poisoned, locked
   await pool.query(
     "update catalog_entry set event_key = 'poison.' || event_key, source = 'poison', resource_type = 'poison'",
   )
+  await pool.query(`
+    insert into manifest (url, place, fetched_at) values ('https://poison/', 0, now());
+    insert into described_type (source, event_key, url) values ('lender', 'account.opened', 'https://poison/'), ('poison', 'loan.approved', 'https://poison/')`)
   assert.equal(await delivered(), 1)
   await transaction(pool, async (db) => {
-    await db.query('lock table catalog_entry, catalog_position in access exclusive mode')
+    await db.query('lock table catalog_entry, catalog_position, manifest, described_type in access exclusive mode')
     assert.equal(await delivered(), 1)
   })
-  await pool.query('drop table catalog_entry, catalog_position')
+  await pool.query('drop table catalog_entry, catalog_position, described_type, manifest')
   assert.equal(await delivered(), 1)
 })
 
 test('no stage that an event passes names the catalog', async () => {
   const naming: string[] = []
   for await (const file of glob('src/**/*.ts'))
-    if (/catalog_(?:entry|position)|catalog\.ts'/.test(await readFile(file, 'utf8'))) naming.push(file)
+    if (/catalog_(?:entry|position)|described_type|(?:catalog|manifests?)\.ts'/.test(await readFile(file, 'utf8')))
+      naming.push(file)
   assert.deepEqual(naming.sort(), [
     'src/app.ts',
     'src/control/openapi.ts',
     'src/control/routes/catalog.ts',
+    'src/control/routes/manifests.ts',
     'src/control/server.ts',
     'src/store/catalog.ts',
+    'src/store/manifests.ts',
     'src/upkeep/catalog.ts',
+    'src/upkeep/manifest.ts',
+    'src/upkeep/manifests.ts',
   ])
 })

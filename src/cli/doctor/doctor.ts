@@ -50,11 +50,8 @@ function configOf(env: Environment): Config | Finding[] {
   }
 }
 
-function configFindings({ env, role, unused }: Config): Finding[] {
-  const idle = unused.map((variable) =>
-    warn('configuration', `${variable} is set and has no effect yet`, 'leave it out, or leave it be'),
-  )
-  return [ok('configuration', `env ${env}, role ${role}`), ...idle]
+function configFindings({ env, role }: Config): Finding[] {
+  return [ok('configuration', `env ${env}, role ${role}`)]
 }
 
 function checksOf(config: Config, env: Environment): Check[] {
