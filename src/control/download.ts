@@ -2,12 +2,21 @@
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { HubError } from '../base/errors.ts'
+import { answer } from './schemas/answers.ts'
 
 /** For a route's documentation. */
-export const Download = {
-  description: 'The bytes as they came',
-  content: { 'application/octet-stream': { schema: Type.String() } },
-}
+export const Download = answer(
+  {
+    description: 'The bytes as they came',
+    content: {
+      'application/octet-stream': {
+        schema: Type.String({ description: 'Any bytes.' }),
+        example: '{"amount": "1500.00", "currency": "BRL"}',
+      },
+    },
+  },
+  { headers: ['content-disposition'] },
+)
 
 /** `name` is the file's, of letters, digits, dots and hyphens. A record without a body has nothing to be saved. */
 export async function sendDownload(reply: FastifyReply, name: string, bytes: Buffer | null): Promise<FastifyReply> {

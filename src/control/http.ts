@@ -7,20 +7,19 @@ import type { Socket } from 'node:net'
 import helmet from '@fastify/helmet'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { LogController, fastify, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify'
-import { HubError, errorCatalogue, type ErrorCode } from '../base/errors.ts'
+import { HubError } from '../base/errors.ts'
 import type { Log } from '../base/log.ts'
 import type { Api } from './api.ts'
-import type { Scope } from './auth/principal.ts'
 import { createAdmission, type Admission, type AdmissionDeps, type RouteLimit } from './admission.ts'
-import { IDEMPOTENCY_HEADER, takeIdempotencyKeys, type IdempotencyDeps } from './idempotency.ts'
+import { takeIdempotencyKeys, type IdempotencyDeps } from './idempotency.ts'
 import type { HttpMetrics } from './metrics.ts'
-import { DOCS_PREFIX, securityOf } from './openapi.ts'
+import { DOCS_PREFIX } from './openapi.ts'
 import { HTTP_TIMES, boundConnections, serverTimes, type HttpTimes } from './overload.ts'
-import { PROBLEM_JSON, problemOf, problemType, sendProblem } from './problems.ts'
+import { PROBLEM_JSON, problemOf, sendProblem } from './problems.ts'
+import { documentRoute } from './route-docs.ts'
 import { RouteTable } from './route-table.ts'
 import { refuseBrokenQueries } from './query.ts'
 import { readJsonBodies } from './request-body.ts'
-import { ProblemSchema, refer } from './schemas/common.ts'
 import { validatorCompiler } from './validation.ts'
 
 /** Of JSON requests; ingest has its own. */
@@ -115,11 +114,10 @@ function addRouteRules(app: Api, admission: Admission, idempotency: IdempotencyD
     const takesKey =
       [route.method].flat().includes('POST') && access !== 'public' && route.config?.idempotencyKey !== false
     if (access !== 'public') refuseBrokenQueries(route)
-    if (takesKey) documentKey(route)
-    documentProblems(route, { authenticated: access !== 'public', takesKey })
-    documentSecurity(route, access)
+    const limit = route.config?.limit ?? usualLimit(route)
+    documentRoute(route, { access, limit, takesKey, takesBody: takesBody(route) })
     if (access === 'public') return
-    const rule = { access, limit: route.config?.limit ?? usualLimit(route) }
+    const rule = { access, limit }
     const guard = async (request: FastifyRequest, reply: FastifyReply) => await admission(request, reply, rule)
     route.onRequest = [guard, ...[route.onRequest ?? []].flat()]
     if (takesKey) takeIdempotencyKeys(route, idempotency)
@@ -138,59 +136,6 @@ function usualLimit(route: RouteOptions): RouteLimit {
 
 function takesBody({ method }: RouteOptions): boolean {
   return [method].flat().some((each) => each !== 'GET' && each !== 'HEAD')
-}
-
-function documentSecurity(route: RouteOptions, access: Scope | 'public'): void {
-  if (route.schema) route.schema.security = access === 'public' ? [] : securityOf(access)
-}
-
-function documentKey(route: RouteOptions): void {
-  const schema = (route.schema ??= {})
-  const { properties, ...headers } = (schema.headers ?? { type: 'object' }) as { properties?: object }
-  schema.headers = { ...headers, properties: { ...properties, 'idempotency-key': IDEMPOTENCY_HEADER } }
-}
-
-/** What a request may meet wherever it goes. */
-const ANY_ROUTE = ['request_timeout', 'headers_too_large', 'internal', 'unavailable'] as const
-
-/** Adds to a route's documentation the problems that follow from its form, and those that it names. */
-function documentProblems(
-  route: RouteOptions,
-  { authenticated, takesKey }: { authenticated: boolean; takesKey: boolean },
-): void {
-  const { schema } = route
-  if (!schema || (schema as { hide?: boolean }).hide) return
-  const takesInput = schema.body ?? schema.querystring ?? schema.params
-  const codes: ErrorCode[] = [
-    ...(takesInput ? (['invalid_request'] as const) : []),
-    ...(authenticated ? (['unauthenticated', 'forbidden', 'rate_limited'] as const) : []),
-    // A body that nobody asked for is refused too when it is too large.
-    ...(takesBody(route) ? (['payload_too_large', 'unsupported_media_type'] as const) : []),
-    ...(route.config?.problems ?? []),
-    ...(takesKey ? (['invalid_request', 'idempotency_in_progress', 'idempotency_key_reused'] as const) : []),
-    ...ANY_ROUTE,
-  ]
-  const byStatus = Map.groupBy(new Set(codes), (code) => errorCatalogue[code].status)
-  const problems = [...byStatus].map(([status, of]) => [status, problemAnswer(status, of)])
-  schema.response = { ...Object.fromEntries(problems), ...(schema.response as object | undefined) }
-}
-
-function problemAnswer(status: number, codes: readonly ErrorCode[]): object {
-  return {
-    ...((status === 429 || status === 503) && { headers: retryHeaders(status) }),
-    description: codes.map((code) => `${code}: ${errorCatalogue[code].title} (${problemType(code)})`).join('; '),
-    content: { [PROBLEM_JSON]: { schema: refer(ProblemSchema) } },
-  }
-}
-
-const LATER = { 'retry-after': { description: 'Seconds after which to ask again', schema: { type: 'integer' } } }
-const LIMIT = {
-  description: 'By draft-ietf-httpapi-ratelimit-headers; on every answer that was counted',
-  schema: { type: 'string' },
-}
-
-function retryHeaders(status: 429 | 503): object {
-  return status === 503 ? LATER : { ...LATER, 'ratelimit-policy': LIMIT, ratelimit: LIMIT }
 }
 
 function addHeaders(app: Api, stopping: AbortSignal): void {

@@ -7,6 +7,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import type { Clock } from '../base/clock.ts'
+import { Type } from 'typebox'
 import { HubError, messageOf } from '../base/errors.ts'
 import type { SecretBox } from '../secrets/secrets.ts'
 import {
@@ -37,13 +38,13 @@ const MOST_BYTES = 256 * 1024
 const FIELD = 'idempotent_answer'
 
 /** The header as routes document it. */
-export const IDEMPOTENCY_HEADER = {
-  type: 'string',
+export const IDEMPOTENCY_HEADER = Type.String({
   pattern: String.raw`^[\x21-\x7e]{1,255}$`,
   description:
     'Makes it safe to send this again: for a day (`IDEMPOTENCY_TTL`) the same caller gets the first answer for the same key, with ' +
     '`idempotent-replayed: true`. 1 to 255 visible ASCII characters, such as a UUID of your own.',
-} as const
+  examples: ['4f1c0c5e-6d0b-4a39-9d5f-4f2f0d1c7a11'],
+})
 
 interface KeptAnswer {
   asked: string

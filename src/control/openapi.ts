@@ -1,8 +1,11 @@
 // The API's document: made from the routes and their schemas, so that it cannot say anything else than what is served.
 import type { SwaggerOptions } from '@fastify/swagger'
 import type { Scope } from './auth/principal.ts'
+import { completeDocument } from './document.ts'
+import { examplesOf } from './examples.ts'
 import { ApiKeyCreated, ApiKeySchema } from './schemas/api-key.ts'
 import { CatalogEntrySchema } from './schemas/catalog.ts'
+import { CloudEvent } from './schemas/cloud-event.ts'
 import { ProblemSchema } from './schemas/common.ts'
 import { AttemptSchema, DeadLetterSchema, DeliveryDetail, DeliverySchema } from './schemas/delivery.ts'
 import { EventSchema, Explanation, IngestVerdict, PulledEventSchema } from './schemas/event.ts'
@@ -34,7 +37,7 @@ export const DOCS_PREFIX = '/docs'
 const DESCRIPTION = `Subscribe to a platform's business events, look at what was delivered, and try again.
 
 Times are RFC 3339 in UTC, ids UUIDs. Lists come in pages: \`limit\`, and \`next_cursor\` for the next one. Every error is
-\`application/problem+json\` with a stable \`code\`.
+\`application/problem+json\` with a stable \`code\`. Every answer has an \`x-request-id\`, which finds the request in the log.
 
 A caller acts as the tenant of its credential, as far as its scopes go; each operation names the one that it needs. What belongs to another
 tenant is not found. \`admin\` opens the operators' routes, and is no tenant. A hub in local mode without authentication takes the tenant from
@@ -55,6 +58,11 @@ export function openApiOptions(version: string): SwaggerOptions {
       ],
     },
     exposeHeadRoutes: false,
+    transformObject: (made) => {
+      if (!('openapiObject' in made)) return made.swaggerObject
+      completeDocument(made.openapiObject)
+      return made.openapiObject
+    },
   }
 }
 
@@ -80,6 +88,7 @@ const NAMED = [
   AttemptSchema,
   BreakerSchema,
   CatalogEntrySchema,
+  CloudEvent,
   DeadLetterSchema,
   DeliveryDetail,
   DeliverySchema,
@@ -112,5 +121,5 @@ const NAMED = [
 ]
 
 function components(): Record<string, object> {
-  return Object.fromEntries(NAMED.map(({ $id, ...schema }) => [$id, schema]))
+  return Object.fromEntries(NAMED.map(({ $id, ...schema }) => [$id, { ...schema, examples: examplesOf($id) }]))
 }

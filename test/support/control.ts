@@ -114,8 +114,8 @@ export async function testControl(
     },
     stopping: new AbortController().signal,
     upkeepLock: 'upkeep',
-    // The machine that runs the tests may have more to do than it can.
-    pressure: { ...PRESSURE, maxEventLoopDelay: 60_000 },
+    // The machine that runs the tests may have more to do than it can: 0, it is not looked at.
+    pressure: { ...PRESSURE, maxEventLoopDelay: 0 },
     ...given,
   })
   await server.api.ready()

@@ -9,6 +9,7 @@ import { createApiKey, endApiKey } from '../api-keys.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
 import { principalOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
+import { answer } from '../schemas/answers.ts'
 import { ApiKeyCreated, ApiKeyQuery, ApiKeySchema, CreateApiKey } from '../schemas/api-key.ts'
 import { DEFAULT_LIMIT, idParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { durationMs } from '../subscription-draft.ts'
@@ -45,7 +46,7 @@ function addCreate(api: Api, deps: ApiKeyRouteDeps): void {
       description: CREATE,
       tags,
       body: CreateApiKey,
-      response: { 201: refer(ApiKeyCreated) },
+      response: { 201: answer(refer(ApiKeyCreated), { headers: ['location'] }) },
     },
     handler: async (request, reply) => {
       const { name, tenant_id = null, scopes, expires_in = null } = request.body
@@ -66,6 +67,7 @@ function addList(api: Api, { pool, clock }: ApiKeyRouteDeps): void {
     schema: {
       operationId: 'listApiKeys',
       summary: 'List API keys, the newest first: also those that are revoked or have expired',
+      description: 'With `tenant_id` those of one tenant. The keys themselves are never shown again.',
       tags,
       querystring: ApiKeyQuery,
       response: { 200: Page(ApiKeySchema) },
@@ -88,6 +90,7 @@ function addRead(api: Api, { pool, clock }: ApiKeyRouteDeps): void {
     schema: {
       operationId: 'getApiKey',
       summary: 'Read one API key',
+      description: 'Whose it is, what it may do, and whether it still does.',
       tags,
       params: idParams('API key'),
       response: { 200: refer(ApiKeySchema) },

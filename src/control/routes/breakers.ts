@@ -26,6 +26,8 @@ function addList(api: Api, { pool }: { pool: Pool }): void {
     schema: {
       operationId: 'listBreakers',
       summary: 'Circuit breakers by tenant and destination',
+      description:
+        'A breaker opens when a destination fails too often in a row: its deliveries then wait, and are no attempts.',
       tags,
       querystring: BreakerQuery,
       response: { 200: Page(BreakerSchema) },
@@ -48,6 +50,7 @@ function addReset(api: Api, { pool }: { pool: Pool }): void {
     schema: {
       operationId: 'resetBreaker',
       summary: 'Close a breaker; what waited for it is tried at once',
+      description: 'For a destination that is known to be well again. One that is closed stays as it is.',
       tags,
       params: BreakerParams,
       response: { 200: refer(BreakerSchema) },

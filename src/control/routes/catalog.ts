@@ -21,6 +21,8 @@ export function catalogRoutes(api: Api, { asTenant }: { asTenant: AsTenant }): v
       operationId: 'listCatalog',
       summary:
         'The types of events that were seen, with counts and an example of each, and those that producers describe',
+      description:
+        'Counted beside the traffic, some seconds behind; for people who look for what they could subscribe to. By source and event type.',
       tags: ['events'],
       querystring: CatalogQuerySchema,
       response: { 200: Page(CatalogEntrySchema) },

@@ -6,6 +6,7 @@ import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
 import { getDelivery, retryDelivery } from '../deliveries.ts'
+import { answer } from '../schemas/answers.ts'
 import { DEFAULT_LIMIT, idParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { AttemptQuery, AttemptSchema, DeliveryDetail, DeliverySchema } from '../schemas/delivery.ts'
 import { viewAttempt, viewDelivery } from '../views/delivery.ts'
@@ -34,6 +35,7 @@ function addRead(api: Api, { asTenant }: DeliveryRouteDeps): void {
     schema: {
       operationId: 'getDelivery',
       summary: 'Read one delivery with its attempts',
+      description: 'Where it stands, and what each attempt met. Finished ones are kept for the retention time.',
       tags,
       params: idParams('delivery'),
       response: { 200: refer(DeliveryDetail) },
@@ -56,6 +58,7 @@ function addListAttempts(api: Api, { asTenant }: DeliveryRouteDeps): void {
     schema: {
       operationId: 'listAttempts',
       summary: "List a delivery's attempts, the first one first",
+      description: 'All of them, retries by hand and those whose worker was lost included.',
       tags,
       params: idParams('delivery'),
       querystring: AttemptQuery,
@@ -101,7 +104,12 @@ function addRetry(api: Api, { asTenant, clock }: DeliveryRouteDeps): void {
         'Of a finished delivery the answer is a new one, of kind `replay`. While its event is on its way again already, the answer is that one.',
       tags,
       params: idParams('delivery'),
-      response: { 200: refer(DeliverySchema), 201: refer(DeliverySchema) },
+      response: {
+        200: answer(refer(DeliverySchema), {
+          description: 'It is tried now, or its event is on its way again already',
+        }),
+        201: answer(refer(DeliverySchema), { description: 'A new delivery of its event', headers: ['location'] }),
+      },
     },
     handler: async (request, reply) => {
       const { id } = request.params

@@ -36,6 +36,7 @@ function addRead(api: Api, { asTenant }: EventRouteDeps): void {
     schema: {
       operationId: 'getEvent',
       summary: 'Read one event with its deliveries',
+      description: 'As it was stored, with every delivery that was made of it.',
       tags,
       params: idParams('event'),
       response: { 200: refer(EventSchema) },
@@ -57,6 +58,8 @@ function addExplain(api: Api, { asTenant, mismatches }: EventRouteDeps): void {
     schema: {
       operationId: 'explainEvent',
       summary: 'For every subscription: does this event match, or why not?',
+      description:
+        'Also subscriptions that were made later, or are deleted by now, the newest first. By what they are now, beside the deliveries that were made then.',
       tags,
       params: idParams('event'),
       querystring: ExplainQuery,

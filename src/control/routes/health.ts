@@ -35,6 +35,7 @@ export function healthRoutes(api: Api, deps: HealthDeps): void {
     schema: {
       operationId: 'health',
       summary: 'Is the process alive?',
+      description: 'A 200 while the process can answer at all; it asks neither database nor broker.',
       tags,
       response: { 200: refer(Health) },
     },
@@ -52,6 +53,8 @@ function addReadiness(api: Api, { checks, log }: HealthDeps): void {
     schema: {
       operationId: 'ready',
       summary: 'Can it do its work? A 503 names what is wrong',
+      description:
+        'Each thing that the hub needs, and whether it is there. What is advisory is shown, and never makes a 503.',
       tags,
       response: { 200: refer(Readiness) },
     },
@@ -78,6 +81,11 @@ async function run({ name, check, advisory = false }: ReadinessCheck, log: Log):
   }
 }
 
+const METRICS_EXAMPLE = `# HELP hub_http_requests_total Requests by route
+# TYPE hub_http_requests_total counter
+hub_http_requests_total{method="GET",route="/v1/events",status="2xx"} 128
+`
+
 function addMetrics(api: Api, metrics: Registry): void {
   api.route({
     method: 'GET',
@@ -86,8 +94,14 @@ function addMetrics(api: Api, metrics: Registry): void {
     schema: {
       operationId: 'metrics',
       summary: 'Prometheus metrics',
+      description: 'Those of this process, in the text format of Prometheus. docs/operations.md says which to watch.',
       tags,
-      response: { 200: { description: 'The exposition format', content: { 'text/plain': { schema: Type.String() } } } },
+      response: {
+        200: {
+          description: 'The exposition format',
+          content: { 'text/plain': { schema: Type.String({ description: 'Text.' }), example: METRICS_EXAMPLE } },
+        },
+      },
     },
     handler: async (_request, reply) => await reply.type(metrics.contentType).send(await metrics.metrics()),
   })

@@ -7,6 +7,7 @@ import { HubError } from '../../base/errors.ts'
 import type { Api } from '../api.ts'
 import { principalOf } from '../auth/authenticate.ts'
 import type { Principal } from '../auth/principal.ts'
+import { ingestRequest } from '../schemas/cloud-event.ts'
 import { Ingested, type IngestVerdictJson } from '../schemas/event.ts'
 
 /** The largest event as base64 in an envelope. What is a little too large still gets its verdict, `payload_too_large`. */
@@ -43,6 +44,7 @@ export function ingestRoutes(api: Api, deps: IngestRouteDeps): void {
         '`application/cloudevents+json`, `application/cloudevents-batch+json`. A 200 means that all of it is stored. ' +
         "A tenant's own credential brings in that tenant's events only.",
       tags: ['events'],
+      'x-request': ingestRequest(MAX_EVENTS),
       response: { 200: Ingested },
     },
     handler: async (request) => {

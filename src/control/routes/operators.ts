@@ -56,6 +56,8 @@ function addDeadLetters(api: Api, { pool }: OperatorDeps): void {
     schema: {
       operationId: 'listDeadLetters',
       summary: "All tenants' dead-lettered deliveries, the newest delivery first",
+      description:
+        'With `tenant_id`, `subscription_id` and `reason` fewer of them. `POST /v1/deliveries/{id}/retry`, called for the tenant, tries one again.',
       tags,
       querystring: DeadLetterQuery,
       response: { 200: Page(DeadLetterSchema) },
@@ -84,6 +86,7 @@ function addTenants(api: Api, { pool }: OperatorDeps): void {
     schema: {
       operationId: 'listTenants',
       summary: 'Tenants by name, with what waits for them',
+      description: 'Every tenant that has a subscription, with its unfinished deliveries and open breakers.',
       tags,
       querystring: TenantQuery,
       response: { 200: Page(TenantSchema) },
@@ -105,6 +108,8 @@ function addLag(api: Api, { stream }: OperatorDeps): void {
     schema: {
       operationId: 'getLag',
       summary: 'The partitions that this process reads, by consumer group, and how far behind it is',
+      description:
+        'As this process sees them: other replicas read other partitions. Nothing where it runs no consumer.',
       tags,
       response: { 200: Everything(PartitionLagSchema) },
     },

@@ -46,6 +46,7 @@ function addList(api: Api, { pool }: Deps): void {
     schema: {
       operationId: 'listProducerDeadLetters',
       summary: "Producers' dead letters without their bodies, the one found last first",
+      description: 'What producing applications gave up on, as it lies in their `.dlq` topics. Nothing here delivers.',
       tags,
       querystring: ProducerDeadLetterQuery,
       response: { 200: Page(ProducerDeadLetterSchema) },
@@ -67,6 +68,7 @@ function addCounts(api: Api, { pool }: Deps): void {
     schema: {
       operationId: 'countProducerDeadLetters',
       summary: "How many of producers' dead letters have what in common",
+      description: 'Over all time, or for each hour or day.',
       tags,
       querystring: ProducerDeadLetterCountQuery,
       response: { 200: refer(ProducerDeadLetterCounts) },
@@ -89,6 +91,7 @@ function addRead(api: Api, { pool }: Deps): void {
     schema: {
       operationId: 'getProducerDeadLetter',
       summary: "One of producers' dead letters, whole",
+      description: 'With its key, every header as it came, and the body as text and as base64.',
       tags,
       params: idParams('dead letter'),
       response: { 200: refer(ProducerDeadLetterDetail) },
@@ -105,6 +108,7 @@ function addBody(api: Api, { pool }: Deps): void {
     schema: {
       operationId: 'downloadProducerDeadLetter',
       summary: "The body of one of producers' dead letters, as a file",
+      description: 'Byte for byte. One without a body is `not_found`.',
       tags,
       params: idParams('dead letter'),
       response: { 200: Download },

@@ -66,6 +66,7 @@ function addCounts(api: Api, { pool }: { pool: Pool }): void {
     schema: {
       operationId: 'countQuarantine',
       summary: 'How many records were quarantined for what, of which source, and when',
+      description: 'Over all time, or for each hour or day.',
       tags,
       querystring: QuarantineCountQuery,
       response: { 200: refer(QuarantineCounts) },
@@ -94,6 +95,7 @@ function addRead(api: Api, { pool }: { pool: Pool }): void {
     schema: {
       operationId: 'getQuarantined',
       summary: 'One quarantined record',
+      description: 'With its key, every header as it came, and the value as base64.',
       tags,
       params: idParams('quarantined record'),
       response: { 200: refer(QuarantinedSchema) },
@@ -110,6 +112,7 @@ function addBody(api: Api, { pool }: { pool: Pool }): void {
     schema: {
       operationId: 'downloadQuarantined',
       summary: 'The value of one quarantined record, as a file',
+      description: 'Byte for byte. One without a value is `not_found`.',
       tags,
       params: idParams('quarantined record'),
       response: { 200: Download },

@@ -7,6 +7,7 @@ import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
 import { beginReplay, countRange, endReplay, getReplay, MAX_RUNNING } from '../replays.ts'
+import { answer } from '../schemas/answers.ts'
 import { DEFAULT_LIMIT, idParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { CreateReplay, ReplayCountSchema, ReplayQuery, ReplaySchema } from '../schemas/replay.ts'
 import { getSubscription } from '../subscriptions.ts'
@@ -50,7 +51,10 @@ function addBegin(api: Api, deps: ReplayRouteDeps): void {
       tags,
       params: idParams('subscription'),
       body: CreateReplay,
-      response: { 200: refer(ReplayCountSchema), 202: refer(ReplaySchema) },
+      response: {
+        200: answer(refer(ReplayCountSchema), { description: 'What it would take: a dry run' }),
+        202: answer(refer(ReplaySchema), { description: 'It has begun', headers: ['location'] }),
+      },
     },
     handler: async (request, reply) => {
       const { asTenant } = deps
@@ -80,6 +84,7 @@ function addList(api: Api, { asTenant }: ReplayRouteDeps): void {
     schema: {
       operationId: 'listReplays',
       summary: "List a subscription's replays, the newest first",
+      description: 'Running ones and ended ones.',
       tags,
       params: idParams('subscription'),
       querystring: ReplayQuery,
@@ -105,6 +110,7 @@ function addRead(api: Api, { asTenant }: ReplayRouteDeps): void {
     schema: {
       operationId: 'getReplay',
       summary: 'Read how far a replay is',
+      description: 'Its numbers are some seconds behind; it is over when `finished_at` is there.',
       tags,
       params: idParams('replay'),
       response: { 200: refer(ReplaySchema) },

@@ -20,6 +20,8 @@ export function singletonRoutes(api: Api, { pool, upkeepLock }: SingletonDeps): 
     schema: {
       operationId: 'getSingletons',
       summary: 'The chores that one replica does for all: who does them, and how they went',
+      description:
+        'Whoever holds the lock of upkeep does all of them; each shows its last run, by whom it was, and whether it failed.',
       tags: ['operators'],
       response: { 200: Everything(SingletonSchema) },
     },

@@ -4,6 +4,7 @@ import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, encodeCursor, pageOf } from '../cursor.ts'
 import { conditionsOf, entityTag } from '../preconditions.ts'
+import { answer } from '../schemas/answers.ts'
 import { ConditionalHeaders, DEFAULT_LIMIT, idParams, Page, isUuid, refer } from '../schemas/common.ts'
 import { DeliveryQuery, DeliverySchema } from '../schemas/delivery.ts'
 import {
@@ -54,7 +55,7 @@ function addVerify(api: Api, { verification }: SubscriptionRouteDeps): void {
       tags: ['subscriptions'],
       params: idParams('subscription'),
       headers: ConditionalHeaders,
-      response: { 200: refer(VerificationSchema) },
+      response: { 200: answer(refer(VerificationSchema), { headers: ['etag'] }) },
     },
     handler: async (request, reply) => {
       const by = callerOf(request)
@@ -88,7 +89,7 @@ function addRotateSecret(api: Api, deps: SubscriptionRouteDeps): void {
       params: idParams('subscription'),
       headers: ConditionalHeaders,
       body: RotateSecret,
-      response: { 200: refer(SecretRotated) },
+      response: { 200: answer(refer(SecretRotated), { headers: ['etag'] }) },
     },
     preValidation: async (request) => {
       request.body ??= {}
@@ -123,7 +124,7 @@ then on: no verification enables it again.`,
       params: idParams('subscription'),
       headers: ConditionalHeaders,
       body: PauseSubscription,
-      response: { 200: refer(SubscriptionSchema) },
+      response: { 200: answer(refer(SubscriptionSchema), { headers: ['etag'] }) },
     },
     preValidation: async (request) => {
       request.body ??= {}
@@ -151,7 +152,7 @@ function addResume(api: Api, deps: SubscriptionRouteDeps): void {
       tags: ['subscriptions'],
       params: idParams('subscription'),
       headers: ConditionalHeaders,
-      response: { 200: refer(SubscriptionSchema) },
+      response: { 200: answer(refer(SubscriptionSchema), { headers: ['etag'] }) },
     },
     handler: async (request, reply) => {
       const by = callerOf(request)

@@ -5,6 +5,7 @@ import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
 import { decodeCursor, pageOf } from '../cursor.ts'
 import { conditionsOf, entityTag, isUnchanged } from '../preconditions.ts'
+import { answer } from '../schemas/answers.ts'
 import { ConditionalHeaders, DEFAULT_LIMIT, idParams, NotModified, Page, isUuid, refer } from '../schemas/common.ts'
 import {
   CreateSubscription,
@@ -55,7 +56,7 @@ function addCreate(api: Api, deps: SubscriptionRouteDeps): void {
       description: 'Its verification begins at once; until it is `active`, nothing matches.',
       tags,
       body: CreateSubscription,
-      response: { 201: refer(SubscriptionCreated) },
+      response: { 201: answer(refer(SubscriptionCreated), { headers: ['location', 'etag'] }) },
     },
     handler: async (request, reply) => {
       const by = callerOf(request)
@@ -81,6 +82,7 @@ function addList(api: Api, { asTenant, sinkRules }: SubscriptionRouteDeps): void
     schema: {
       operationId: 'listSubscriptions',
       summary: 'List subscriptions, the newest first',
+      description: 'All filters together have to fit. Deleted ones are not listed.',
       tags,
       querystring: SubscriptionQuery,
       response: { 200: Page(SubscriptionSchema) },
@@ -122,10 +124,14 @@ function addRead(api: Api, { asTenant }: SubscriptionRouteDeps): void {
     schema: {
       operationId: 'getSubscription',
       summary: 'Read one subscription',
+      description: 'With `if-none-match` a 304 where it is as the caller knows it. Secrets read back as `***`.',
       tags,
       params: idParams('subscription'),
       headers: ConditionalHeaders,
-      response: { 200: refer(SubscriptionSchema), 304: NotModified },
+      response: {
+        200: answer(refer(SubscriptionSchema), { headers: ['etag'] }),
+        304: answer(NotModified, { headers: ['etag'] }),
+      },
     },
     handler: async (request, reply) => {
       const { id } = request.params
@@ -154,7 +160,7 @@ function addPatch(api: Api, deps: SubscriptionRouteDeps): void {
       params: idParams('subscription'),
       headers: ConditionalHeaders,
       body: PatchSubscription,
-      response: { 200: refer(SubscriptionSchema) },
+      response: { 200: answer(refer(SubscriptionSchema), { headers: ['etag'] }) },
     },
     handler: async (request, reply) => {
       let moved = false
@@ -193,6 +199,8 @@ function addDelete(api: Api, deps: SubscriptionRouteDeps): void {
     schema: {
       operationId: 'deleteSubscription',
       summary: 'Delete a subscription; what is queued for it is cancelled',
+      description:
+        'For good. Its history stays readable by its id, and so do its finished deliveries while they are kept.',
       tags,
       params: idParams('subscription'),
       headers: ConditionalHeaders,

@@ -2,6 +2,7 @@
 import type { EventEmitter } from 'node:events'
 import type { Api } from '../api.ts'
 import { callerOf } from '../auth/authenticate.ts'
+import { answer } from '../schemas/answers.ts'
 import { idParams, refer } from '../schemas/common.ts'
 import { SendTest, TestResult } from '../schemas/test-delivery.ts'
 import { awaitTest, sendTest, type TestDeps } from '../test-deliveries.ts'
@@ -28,7 +29,13 @@ little more; 202 where it is not finished by then: look at the delivery.`,
       tags: ['subscriptions'],
       params: idParams('subscription'),
       body: SendTest,
-      response: { 200: refer(TestResult), 202: refer(TestResult) },
+      response: {
+        200: answer(refer(TestResult), { description: 'The attempt was made', headers: ['location'] }),
+        202: answer(refer(TestResult), {
+          description: 'It is not finished yet: look at the delivery',
+          headers: ['location'],
+        }),
+      },
     },
     preValidation: async (request) => {
       request.body ??= {}

@@ -13,7 +13,7 @@ export const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1000
 const MAX_URL_LENGTH = 2048
 
-export const Uuid = Type.String({ pattern: UUID, title: 'a UUID', examples: ['01981f3e-7c1a-7d3b-9d0e-2f6a4b8c9d10'] })
+export const Uuid = Type.String({ pattern: UUID, title: 'a UUID', examples: ['019e1b6a-1e80-7d3b-9d0e-2f6a4b8c9d10'] })
 export const Timestamp = Type.String({ format: 'date-time', title: 'an RFC 3339 time with an offset' })
 export const Text = (description: string) => Type.String({ description })
 export const Flag = (description: string) => Type.Boolean({ description })
@@ -86,7 +86,7 @@ export function told<T extends TSchema>(schema: T, description: string): T {
 }
 
 /** A copy of `schema` with more in it. TypeBox keeps refinements where a spread does not see them: what is spread checks less than it says. */
-function withMore<T extends TSchema, More extends object>(schema: T, more: More): T & More {
+export function withMore<T extends object, More extends object>(schema: T, more: More): T & More {
   const copy = Object.defineProperties({}, Object.getOwnPropertyDescriptors(schema))
   return Object.assign(copy, more) as T & More
 }
@@ -130,7 +130,8 @@ export function named<T extends TSchema>(name: string, schema: T): T & { $id: st
 
 /** Refers to a `named` schema: for answers, which are documented and not checked. */
 export function refer<T extends TSchema & { $id: string }>(schema: T) {
-  return Type.Unsafe<Static<T>>({ $ref: `#/components/schemas/${schema.$id}` })
+  const { description } = schema as { description?: string }
+  return Type.Unsafe<Static<T>>({ $ref: `#/components/schemas/${schema.$id}`, ...(description && { description }) })
 }
 
 /** A page of a list. */

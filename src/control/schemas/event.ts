@@ -61,8 +61,11 @@ export const PulledEventSchema = named(
 export const PulledPage = Type.Object(
   {
     items: Type.Array(refer(PulledEventSchema), { description: 'In the order of arrival; may be empty.' }),
-    next_cursor: Text('Where to go on, also at the end.'),
-    has_more: Flag('There is more to look at: ask again at once.'),
+    next_cursor: Type.String({
+      description: 'Where to go on, also at the end.',
+      examples: ['WyJldmVudHMiLCI4MjcuMSJd'],
+    }),
+    has_more: Type.Boolean({ description: 'There is more to look at: ask again at once.', examples: [true] }),
   },
   { description: 'The next events' },
 )

@@ -187,6 +187,7 @@ export const RotateSecret = Type.Object(
   },
   {
     ...closed,
+    'x-optional': true,
     description: 'How to go over to the new secret; the body may be left out',
     examples: [{ overlap: '1h' }],
   },
@@ -197,6 +198,7 @@ export const PauseSubscription = Type.Object(
   { reason: Type.Optional(Nullable(Line('a reason', 500), 'Why, for whoever reads it later; null: not said.')) },
   {
     ...closed,
+    'x-optional': true,
     description: 'The reason; the body may be left out',
     examples: [{ reason: 'the ledger is being migrated' }],
   },

@@ -21,6 +21,7 @@ export const SendTest = Type.Object(
   },
   {
     additionalProperties: false,
+    'x-optional': true,
     description: 'What to send; the body may be left out',
     examples: [{ event_type: 'loan_application.approved', data: { amount: '1500.00' } }],
   },
